@@ -1,0 +1,300 @@
+"""The composition root: the one place that names concrete classes and puts a role together.
+
+Everything is checked before anything is consumed: settings, broker, topics, database and schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ringonce.channels.http_httpx import HttpxHttp
+from ringonce.channels.http_pyreqwest import PyreqwestHttp
+from ringonce.channels.registry import CHANNELS, ChannelRow
+from ringonce.channels.relay import BadTarget, BodyFormat, Relay
+from ringonce.domain.stages import DLQ, MAIN, Stage
+from ringonce.errors import ConfigurationError, WorkLeftBehind
+from ringonce.kafka.consumer import GroupConsumer
+from ringonce.kafka.offsets import skip_backlog
+from ringonce.kafka.producer import KafkaProducer
+from ringonce.kafka.reader import BoundedReader
+from ringonce.kafka.settings import ConsumerSettings, ProducerSettings
+from ringonce.kafka.thread import ConsumerThread, Owner, ProducerThread
+from ringonce.kafka.topics import Severity, TopicAdmin, TopicNames, TopicSpec, specs
+from ringonce.observe.logs import emit_to
+from ringonce.runtime.clock import SystemClock
+from ringonce.runtime.dlq import DlqHandler
+from ringonce.runtime.dryrun import DryRun
+from ringonce.runtime.lifecycle import Watchdog
+from ringonce.runtime.pipeline import DRAIN_DEADLINE, Pipeline, Profile, Surroundings
+from ringonce.runtime.replay import Replay
+from ringonce.runtime.router import Router
+from ringonce.runtime.sender import Means, Sender
+from ringonce.settings import ChannelSettings, Loader, RoleSettings, RouterSettings, StoreSettings, channel_prefix
+from ringonce.store.postgres import PostgresStore
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from ringonce.channels.port import HttpPort
+
+log = logging.getLogger("ringonce")
+
+
+def channel_row(name: str, rows: Mapping[str, ChannelRow] = CHANNELS) -> ChannelRow:
+    """The channel's row.
+
+    Raises:
+        ConfigurationError: there is no such channel.
+    """
+    try:
+        return rows[name]
+    except KeyError:
+        raise ConfigurationError([f"there is no channel {name!r}; there are {', '.join(sorted(rows))}"]) from None
+
+
+def check_topics(settings: RoleSettings, wanted: Sequence[TopicSpec]) -> None:
+    """See that the topics a role touches can carry our promises.
+
+    Raises:
+        ServerUnreachable: the broker does not answer.
+        ConfigurationError: a topic is missing or unfit.
+    """
+    findings = TopicAdmin(settings.kafka_bootstrap).check(wanted)
+    for finding in findings:
+        if finding.severity is Severity.WARNING:
+            log.warning(str(finding))
+    refused = [str(finding) for finding in findings if finding.severity is Severity.REFUSED]
+    if refused:
+        raise ConfigurationError(refused)
+
+
+def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[str, ChannelRow] = CHANNELS) -> None:
+    """Route until `stop` is set.
+
+    Raises:
+        RingonceError: see `ringonce.errors`.
+    """
+    names = TopicNames(settings.topic_prefix)
+    configured = [channel_row(name, rows) for name in settings.channel_names or rows]
+    wanted = [
+        spec
+        for spec in specs(names, {row.name: row.ladder for row in configured})
+        if spec.name in _routed(names, configured)
+    ]
+    check_topics(settings, wanted)
+    producer = KafkaProducer(ProducerSettings(settings.kafka_bootstrap, settings.node_id, linger=0.005))
+    clock = SystemClock()
+    router = Router(
+        {row.channel: names.stage(row.name, MAIN) for row in configured},
+        names,
+        settings.node_id,
+        producer,
+        clock,
+        emit_to(log),
+    )
+    membership = _membership(settings, "notification-router")
+    left = router.run(stop, lambda member: GroupConsumer(membership, [names.entry], member))
+    if left:
+        raise WorkLeftBehind(left)
+
+
+def _routed(names: TopicNames, rows: Sequence[ChannelRow]) -> set[str]:
+    return {names.entry, names.entry_dlq, *(names.stage(row.name, MAIN) for row in rows)}
+
+
+def _membership(settings: RoleSettings, group: str) -> ConsumerSettings:
+    return ConsumerSettings(
+        settings.kafka_bootstrap, f"{settings.topic_prefix}{group}", settings.node_id, settings.session_timeout
+    )
+
+
+async def run_dlq_recorder(settings: StoreSettings, row: ChannelRow | None, stop: asyncio.Event) -> None:
+    """Record a channel's DLQ, or the router's where `row` is None, until `stop` is set.
+
+    Raises:
+        RingonceError: see `ringonce.errors`.
+    """
+    names = TopicNames(settings.topic_prefix)
+    topic = names.entry_dlq if row is None else names.stage(row.name, DLQ)
+    consumer = "router-dlq" if row is None else f"{row.name}-dlq"
+    await asyncio.to_thread(check_topics, settings, [spec for spec in _all_specs(names, row) if spec.name == topic])
+    profile = Profile(
+        consumer, consumer, "" if row is None else row.name, None if row is None else row.channel, {topic: Stage(DLQ)}
+    )
+    await _run(settings, profile, stop, DlqHandler)
+
+
+def _all_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
+    return specs(names, {} if row is None else {row.name: row.ladder})
+
+
+async def run_sender(
+    settings: StoreSettings,
+    channel: ChannelSettings,
+    row: ChannelRow,
+    stop: asyncio.Event,
+    *,
+    from_latest: bool = False,
+) -> None:
+    """Deliver for a channel until `stop` is set.
+
+    Raises:
+        RingonceError: see `ringonce.errors`.
+    """
+    row = with_settings(row, channel)
+    names = TopicNames(settings.topic_prefix)
+    stages = {names.stage(row.name, stage.name): stage for stage in row.ladder.consumed()}
+    relay = make_relay(row, channel)
+    touched = {*stages, names.stage(row.name, DLQ)}
+    await asyncio.to_thread(check_topics, settings, [spec for spec in _all_specs(names, row) if spec.name in touched])
+    consumer = f"{row.name}-sender"
+    if from_latest:
+        await asyncio.to_thread(skip_backlog, _membership(settings, consumer), names.stage(row.name, MAIN))
+    profile = Profile(consumer, consumer, row.name, row.channel, stages)
+
+    def handler(pipeline: Pipeline) -> Sender:
+        producer = ProducerThread(
+            ProducerSettings(settings.kafka_bootstrap, settings.node_id), asyncio.get_running_loop(), pipeline.failed
+        )
+        producer.start()
+        means = Means(
+            relay,
+            make_http(channel),
+            producer,
+            names,
+            Random(),  # noqa: S311 - jitter, no secret
+            channel.max_in_flight,
+            channel.max_attempts,
+        )
+        return Sender(pipeline, row, means)
+
+    await _run(settings, profile, stop, handler)
+
+
+def with_settings(row: ChannelRow, channel: ChannelSettings) -> ChannelRow:
+    """The channel's row with the delays that were set.
+
+    Raises:
+        ConfigurationError: a stage that does not exist, or delays that do not rise.
+    """
+    try:
+        return replace(row, ladder=row.ladder.with_delays(channel.delays))
+    except KeyError as error:
+        raise ConfigurationError([f"{row.name} has no retry stage {error.args[0]}"]) from None
+    except ValueError as error:
+        raise ConfigurationError([str(error)]) from None
+
+
+def make_relay(row: ChannelRow, channel: ChannelSettings) -> Relay:
+    """What builds the channel's calls.
+
+    Raises:
+        ConfigurationError: the target is no URL.
+    """
+    secret = channel.secret.get_secret_value().encode()
+    try:
+        return Relay(row, channel.target, secret, BodyFormat(channel.body), channel.allow_hosts)
+    except BadTarget as error:
+        raise ConfigurationError([f"{channel_prefix(row.name)}TARGET: {error}"]) from None
+
+
+def make_http(channel: ChannelSettings) -> HttpPort:
+    """The HTTP client that was chosen."""
+    return PyreqwestHttp() if channel.http_client == "pyreqwest" else HttpxHttp()
+
+
+async def _run(
+    settings: StoreSettings, profile: Profile, stop: asyncio.Event, make_handler: Callable[[Pipeline], Any]
+) -> None:
+    store = PostgresStore(settings.database_url.get_secret_value(), f"ringonce-{profile.role}")
+    await store.open()
+    clock = SystemClock()
+    try:
+        around = Surroundings(settings.node_id, store, clock, emit_to(log))
+        pipeline = Pipeline(profile, around, partial(_consumer, settings, profile))
+        pipeline.attach(make_handler(pipeline))
+        with Watchdog({"event": lambda: pipeline.beat, "poll": lambda: pipeline.consumer.beat}, clock):
+            left = await pipeline.run(stop)
+    finally:
+        await store.close()
+    if left:
+        raise WorkLeftBehind(left)
+
+
+def _consumer(settings: RoleSettings, profile: Profile, owner: Owner) -> ConsumerThread:
+    delays = {topic: stage.delay for topic, stage in profile.stages.items() if stage.delay}
+    return ConsumerThread(
+        _membership(settings, profile.consumer),
+        list(profile.stages),
+        delays,
+        owner,
+        asyncio.get_running_loop(),
+        DRAIN_DEADLINE,
+    )
+
+
+def run_dry(
+    settings: StoreSettings,
+    channel: ChannelSettings,
+    row: ChannelRow,
+    show: Callable[[str], None],
+    stop: threading.Event,
+) -> None:
+    """Show what a sender would do with every record that is there and that comes, until `stop` is set.
+
+    Raises:
+        RingonceError: see `ringonce.errors`.
+    """
+    row = with_settings(row, channel)
+    names = TopicNames(settings.topic_prefix)
+    stages = {names.stage(row.name, stage.name): stage.name for stage in row.ladder.consumed()}
+    check_topics(settings, [spec for spec in _all_specs(names, row) if spec.name in stages])
+    membership = _membership(settings, f"{row.name}-dry-run-{settings.node_id}")
+    dry_run = DryRun(row, stages, make_relay(row, channel), SystemClock(), show)
+    dry_run.run(stop, lambda member: GroupConsumer(membership, list(stages), member))
+
+
+def run_replay(settings: RoleSettings, row: ChannelRow) -> Replay:
+    """Replay a channel's DLQ up to its present end.
+
+    Raises:
+        RingonceError: see `ringonce.errors`.
+    """
+    names = TopicNames(settings.topic_prefix)
+    touched = {names.stage(row.name, MAIN), names.stage(row.name, DLQ)}
+    check_topics(settings, [spec for spec in _all_specs(names, row) if spec.name in touched])
+    reader = BoundedReader(_membership(settings, f"{row.name}-replay"), names.stage(row.name, DLQ))
+    producer = KafkaProducer(ProducerSettings(settings.kafka_bootstrap, settings.node_id))
+    replay = Replay(reader, producer, names.stage(row.name, MAIN), row.channel, SystemClock())
+    try:
+        replay.run()
+    finally:
+        reader.close()
+    return replay
+
+
+def sender_settings(
+    channel: str, flags: Mapping[str, Any], channel_flags: Mapping[str, Any]
+) -> tuple[StoreSettings, ChannelSettings]:
+    """Both parts of a sender's settings.
+
+    Raises:
+        ConfigurationError: everything that is missing or wrong in either.
+    """
+    loader = Loader()
+    settings = loader.load(StoreSettings, flags)
+    of_channel = loader.load(ChannelSettings, channel_flags, channel_prefix(channel))
+    loader.check()
+    assert settings is not None and of_channel is not None  # noqa: S101, PT018 - check() has raised otherwise
+    return settings, of_channel
+
+
+def topic_specs(settings: RoleSettings, rows: Collection[ChannelRow]) -> list[TopicSpec]:
+    """Every topic of the fleet."""
+    return specs(TopicNames(settings.topic_prefix), {row.name: row.ladder for row in rows})

@@ -1,0 +1,1 @@
+"""How a notification becomes a call: one row per channel, one module per protocol."""

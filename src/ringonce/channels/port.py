@@ -1,0 +1,65 @@
+"""The seam between the sender and whatever speaks HTTP for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ANSWER_LIMIT = 4096
+"""Bytes of an answer's body that are ever read; the status line decides, the body is for diagnosis only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the provider answered. Header names are lower-case; `body` holds at most `ANSWER_LIMIT` bytes."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+class NoReply(Exception):  # noqa: N818 - the two kinds below are outcomes of a call, not programming errors
+    """The call brought no usable answer; `detail` is one bounded line without address or payload."""
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+        super().__init__(detail)
+
+
+class NotConnected(NoReply):
+    """No connection was made: the request cannot have reached the provider."""
+
+
+class Unanswered(NoReply):
+    """The request may have reached the provider: whatever failed after connecting, whatever the client calls it."""
+
+
+class HttpPort(Protocol):
+    """Posts bytes and brings back the answer.
+
+    An adapter reads at most `ANSWER_LIMIT` bytes of the body, asks for `identity` encoding, follows no redirect and
+    ignores proxy variables.
+    """
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, deadline: float) -> Reply:
+        """Post once.
+
+        Args:
+            url: absolute http or https URL.
+            headers: sent as they are.
+            body: sent as it is.
+            deadline: seconds the whole call may take, from now to the end of what is read of the answer.
+
+        Raises:
+            NotConnected: surely nothing was sent.
+            Unanswered: something may have been.
+            ValueError: the URL or a header cannot be sent at all; nothing was.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Give up idle connections; calls under way end as `Unanswered`."""
+        ...

@@ -1,0 +1,1 @@
+"""Everything that speaks to Kafka, and the wire format of its records."""

@@ -1,0 +1,252 @@
+"""A member of a consumer group, driven from one thread.
+
+librdkafka runs every callback inside `poll`, so all of this happens in the thread that calls it, and nothing here needs
+a lock. The asyncio side reaches it through `kafka.thread`.
+
+Things that will bite:
+
+- `pause` throws prefetched records away, so a partition is woken at most once a second.
+- Pause state is lost when a partition leaves and returns: it is derived again on assignment.
+- The member may have been evicted without knowing (a stopped process, a starved thread). Whenever two polls lie further
+  apart than the session timeout it counts itself as having lost everything and joins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ringonce.kafka.port import Offsets, Partition, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from ringonce.kafka.port import Headers
+    from ringonce.kafka.settings import ConsumerSettings
+
+log = logging.getLogger(__name__)
+
+POLL: Final = 0.1
+"""Seconds one poll waits for a first record."""
+
+WAKE_INTERVAL: Final = 1.0
+"""Seconds between two wakings of one partition."""
+
+
+class Member(Protocol):
+    """Who owns the partitions; called from within `poll`, in its thread."""
+
+    def assigned(self, partitions: Sequence[Partition]) -> None:
+        """These are ours from now on."""
+        ...
+
+    def revoked(self, partitions: Sequence[Partition]) -> Offsets:
+        """These go: finish what can be finished and return the offsets to commit."""
+        ...
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """These are gone already; nothing may be committed, forwarded or released for them."""
+        ...
+
+    def commit_failed(self, partitions: Sequence[Partition]) -> None:
+        """A commit did not arrive; what it stood for is to be committed again."""
+        ...
+
+
+@cache
+def _partition(topic: str, number: int) -> Partition:
+    """One object for each partition: it is looked up by it for every record."""
+    return Partition(topic, number)
+
+
+def to_record(message: Message) -> Record:
+    """A polled message that carries no error."""
+    try:
+        headers = cast("Headers", message.headers() or [])
+    except UnicodeDecodeError:  # a header whose name is no UTF-8: ours all are, and no other is acted upon
+        headers = []
+    # The library's types allow for messages that carry only an error; this is none.
+    partition = _partition(cast("str", message.topic()), cast("int", message.partition()))
+    timestamp = message.timestamp()[1]
+    return Record(partition, cast("int", message.offset()), timestamp, message.key(), message.value(), headers)
+
+
+class GroupConsumer:
+    """One member of one group."""
+
+    def __init__(self, settings: ConsumerSettings, topics: Sequence[str], member: Member) -> None:
+        self._settings = settings
+        self._topics = list(topics)
+        self._member = member
+        self._assignment: set[Partition] = set()
+        self._paused: set[Partition] = set()
+        self._woken: dict[Partition, float] = {}
+        self._interrupted: list[Exception] = []
+        self.last_poll = monotonic()
+        self._consumer = self._join()
+
+    def _join(self) -> Consumer:
+        consumer = Consumer(self._settings.librdkafka(on_commit=self._on_commit), logger=log)
+        consumer.subscribe(self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        return consumer
+
+    @property
+    def assignment(self) -> Collection[Partition]:
+        """The partitions that this member owns."""
+        return self._assignment
+
+    def stale(self) -> bool:
+        """Whether the last poll is so long ago that the group may have given our partitions to others."""
+        return monotonic() - self.last_poll > self._settings.session_timeout
+
+    def poll(self, most: int, timeout: float = POLL) -> list[Record]:
+        """Up to `most` records; waits up to `timeout` seconds for the first one.
+
+        With `most` 0 it serves callbacks only; the caller has paused what it owns, and a record that arrives all the
+        same is returned.
+        """
+        if self.stale():
+            self._rejoin()
+        # consume() waits out its timeout unless its batch is full: poll for one, then take what is there.
+        first = self._consumer.poll(timeout if most else min(timeout, POLL))
+        self._raise_interrupted()
+        self.last_poll = monotonic()
+        if first is None:
+            return []
+        messages = [first]
+        if most > 1:
+            messages += self._consumer.consume(most - 1, 0)
+            self._raise_interrupted()
+        return [record for message in messages if (record := self._record(message)) is not None]
+
+    def _raise_interrupted(self) -> None:
+        """Callbacks must not raise through librdkafka; what went wrong in one surfaces here."""
+        if self._interrupted:
+            raise self._interrupted.pop(0)
+
+    def _record(self, message: Message) -> Record | None:
+        error = message.error()
+        if error is None:
+            return to_record(message)
+        self._complain(error)
+        return None
+
+    def _complain(self, error: KafkaError) -> None:
+        # Everything that librdkafka reports here it goes on to repair by itself.
+        log.warning("consumer: %s", error.name(), extra={"reason": error.str()})
+
+    def pause_only(self, wanted: Collection[Partition]) -> None:
+        """Make the paused partitions exactly those in `wanted`, waking each at most once a second."""
+        now = monotonic()
+        to_pause = [
+            partition for partition in wanted if partition in self._assignment and partition not in self._paused
+        ]
+        to_resume = [
+            partition
+            for partition in self._paused
+            if partition not in wanted and now - self._woken.get(partition, -WAKE_INTERVAL) >= WAKE_INTERVAL
+        ]
+        if to_pause:
+            self._consumer.pause([TopicPartition(*partition) for partition in to_pause])
+            self._paused.update(to_pause)
+        if to_resume:
+            self._consumer.resume([TopicPartition(*partition) for partition in to_resume])
+            self._paused.difference_update(to_resume)
+            self._woken.update(dict.fromkeys(to_resume, now))
+
+    def commit(self, offsets: Offsets, *, wait: bool = False) -> None:
+        """Commit; a failure is told to the member, and the same offsets are offered again.
+
+        Nothing is committed for what is not (or may no longer be) ours.
+        """
+        if self.stale():
+            return
+        ours = {partition: offset for partition, offset in offsets.items() if partition in self._assignment}
+        if not ours:
+            return
+        request = [TopicPartition(partition.topic, partition.number, offset) for partition, offset in ours.items()]
+        try:
+            # Within a rebalance only a commit that waits can still be accepted; elsewhere waiting would stop the polls.
+            if wait:
+                self._consumer.commit(offsets=request, asynchronous=False)
+            else:
+                self._consumer.commit(offsets=request, asynchronous=True)
+        except KafkaException as error:
+            self._commit_failed(error.args[0], list(ours))
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        failed = [Partition(p.topic, p.partition) for p in partitions if error is not None or p.error is not None]
+        if failed:
+            self._commit_failed(error, failed)
+
+    def _commit_failed(self, error: KafkaError | None, partitions: Sequence[Partition]) -> None:
+        log.warning("commit failed", extra={"reason": None if error is None else error.name()})
+        self._member.commit_failed(partitions)
+
+    def committed(self, partitions: Sequence[Partition], timeout: float = 10.0) -> dict[Partition, int | None]:
+        """The group's committed offsets; None where there is none.
+
+        Raises:
+            KafkaException: the broker did not answer.
+        """
+        answer = self._consumer.committed([TopicPartition(*partition) for partition in partitions], timeout=timeout)
+        return {
+            Partition(found.topic, found.partition): found.offset if found.offset >= 0 else None for found in answer
+        }
+
+    def close(self) -> None:
+        """Leave the group: the partitions are revoked (the member is asked one last time) and others may have them."""
+        self._consumer.close()
+        self._assignment.clear()
+        self._paused.clear()
+
+    # Callbacks
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        came = [Partition(p.topic, p.partition) for p in partitions]
+        self._assignment.update(came)
+        self._paused.difference_update(came)
+        self._guard(lambda: self._member.assigned(came))
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = [Partition(p.topic, p.partition) for p in partitions]
+        if self.stale():
+            self._give_up(gone)
+            return
+
+        def leave() -> None:
+            self.commit(self._member.revoked(gone), wait=True)
+
+        self._guard(leave)
+        self._forget(gone)
+
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._give_up([Partition(p.topic, p.partition) for p in partitions])
+
+    def _give_up(self, partitions: Sequence[Partition]) -> None:
+        self._forget(partitions)
+        self._guard(lambda: self._member.lost(partitions))
+
+    def _forget(self, partitions: Sequence[Partition]) -> None:
+        self._assignment.difference_update(partitions)
+        self._paused.difference_update(partitions)
+        for partition in partitions:
+            self._woken.pop(partition, None)
+
+    def _guard(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - an exception must not cross librdkafka; poll raises it
+            self._interrupted.append(error)
+
+    def _rejoin(self) -> None:
+        log.warning("no poll within the session timeout: counting every partition as lost and joining anew")
+        self._give_up(list(self._assignment))
+        self._consumer.close()
+        self._raise_interrupted()
+        self.last_poll = monotonic()
+        self._consumer = self._join()

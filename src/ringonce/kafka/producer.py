@@ -1,0 +1,104 @@
+"""The producer: hands records over, and tells each one's fate once.
+
+A delivery report is the only proof that a record is durable. An idempotent producer can go fatal (its sequence is
+broken); it is then replaced, and what it had not delivered is reported as uncertain, to be published again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final, cast
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from ringonce.kafka.port import Headers, PublishFailed, PublishUncertain, Unpublishable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Message
+
+    from ringonce.kafka.settings import ProducerSettings
+
+log = logging.getLogger(__name__)
+
+NEVER: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+    }
+)
+"""Errors that are about the record itself: it can never be published as it is."""
+
+
+def judge(error: KafkaError) -> PublishFailed:
+    """What a delivery report's error means for the record."""
+    kind = Unpublishable if error.code() in NEVER else PublishUncertain
+    return kind(error.name())
+
+
+class KafkaProducer:
+    """Publishes for one thread; `poll` runs the callbacks in the thread that calls it."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self._fatal = False
+        self._producer = self._make()
+
+    def _make(self) -> Producer:
+        return Producer({**self._settings.librdkafka(), "error_cb": self._on_error}, logger=log)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = True
+        log.warning("producer: %s", error.name(), extra={"reason": error.str()})
+
+    def publish(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        done: Callable[[PublishFailed | None], None],
+        timestamp_ms: int = 0,
+    ) -> None:
+        """See `Publisher.publish`."""
+
+        def report(error: KafkaError | None, _: Message) -> None:
+            done(None if error is None else judge(error))
+
+        library_headers = cast("list[tuple[str, str | bytes | None]]", headers)  # lists are invariant
+        try:
+            self._producer.produce(
+                topic, value, key, on_delivery=report, timestamp=timestamp_ms, headers=library_headers
+            )
+        except BufferError:
+            done(PublishUncertain("the producer's queue is full"))
+        except KafkaException as error:
+            done(judge(error.args[0]))
+        except (ValueError, TypeError, UnicodeEncodeError) as error:
+            done(Unpublishable(type(error).__name__))
+
+    def poll(self, timeout: float) -> int:
+        """Run the callbacks of what has been decided, waiting up to `timeout` seconds for the first one."""
+        served = self._producer.poll(timeout)
+        if self._fatal:
+            self._replace()
+        return served
+
+    def _replace(self) -> None:
+        log.error("the idempotent producer has gone fatal and is replaced; what it held is published again")
+        failed, self._producer, self._fatal = self._producer, self._make(), False
+        failed.purge()
+        failed.flush(5.0)
+
+    def flush(self, timeout: float) -> int:
+        """Wait up to `timeout` seconds; the number of records whose fate is still open."""
+        return self._producer.flush(timeout)
+
+    def __len__(self) -> int:
+        """Records handed over whose fate is open."""
+        return len(self._producer)

@@ -1,0 +1,75 @@
+"""What librdkafka is told, for every client of ours; each value that differs from its default has its reason here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LARGEST_MESSAGE: Final = 128 * 1024 * 1024
+"""Our clients' own size limits stand well above any topic's: the topic's limit is the one that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """One group membership. `session_timeout` in seconds: how long the group waits for a silent member."""
+
+    bootstrap: str
+    group: str
+    client_id: str
+    session_timeout: float = 10.0
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def librdkafka(self, on_commit: Callable[..., None] | None = None) -> dict[str, Any]:
+        """The configuration for `confluent_kafka.Consumer`."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": self.group,
+            "client.id": self.client_id,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",  # a record that was never committed was never done
+            "partition.assignment.strategy": "cooperative-sticky",  # eager stops everybody for every change
+            "session.timeout.ms": int(self.session_timeout * 1000),  # the default of 45 s is too slow to recover
+            "heartbeat.interval.ms": max(500, int(self.session_timeout * 1000 / 5)),
+            "queued.max.messages.kbytes": 8192,  # the default prefetch of 64 MB alone breaks a memory target
+            "fetch.wait.max.ms": 100,
+            "fetch.message.max.bytes": 1_048_576,  # a start: the broker returns at least one record, however large
+            "receive.message.max.bytes": LARGEST_MESSAGE * 2,
+            "fetch.max.bytes": LARGEST_MESSAGE,
+            "message.max.bytes": LARGEST_MESSAGE,
+            "reconnect.backoff.max.ms": 1000,
+            "topic.metadata.refresh.interval.ms": 10_000,
+            "allow.auto.create.topics": False,
+            **({"on_commit": on_commit} if on_commit else {}),
+            **self.extra,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """One producer: acks=all and idempotent, always."""
+
+    bootstrap: str
+    client_id: str
+    linger: float = 0.002
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def librdkafka(self) -> dict[str, Any]:
+        """The configuration for `confluent_kafka.Producer`."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "client.id": self.client_id,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": self.linger * 1000,
+            "message.max.bytes": LARGEST_MESSAGE,
+            "queue.buffering.max.messages": 200_000,
+            "queue.buffering.max.kbytes": 262_144,
+            "message.timeout.ms": 30_000,  # then its fate is unknown, and it is published again
+            "reconnect.backoff.max.ms": 1000,
+            "allow.auto.create.topics": False,
+            **self.extra,
+        }

@@ -1,0 +1,1 @@
+"""What the core tells the world: events, and who listens to them."""

@@ -1,0 +1,89 @@
+"""Starting, stopping, and noticing that a process stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import uvloop
+
+from ringonce.errors import InternalError, WorkLeftBehind
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ringonce.runtime.clock import Clock
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+STANDSTILL: Final = 60.0
+"""Seconds without a beat after which a loop counts as standing still."""
+LOOK: Final = 5.0
+
+T = TypeVar("T")
+
+
+def run_async(role: Callable[[asyncio.Event], Awaitable[T]]) -> T:
+    """Run a role on uvloop; the first SIGTERM or SIGINT sets its event, a second one ends the process at once."""
+
+    async def main() -> T:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, _signalled, stop)
+        return await role(stop)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())
+
+
+def _signalled(stop: asyncio.Event | threading.Event) -> None:
+    if stop.is_set():
+        os._exit(WorkLeftBehind.exit_code)
+    stop.set()
+
+
+def run_sync(role: Callable[[threading.Event], T]) -> T:
+    """Run a role that polls by itself, with the same signals."""
+    stop = threading.Event()
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: _signalled(stop))
+    return role(stop)
+
+
+class Watchdog:
+    """Ends the process with exit 6 when one of its loops stands still: a supervisor can only help one that is gone.
+
+    `beats`: for each loop, when it was last seen to turn (monotonic seconds). Waiting for a database, a breaker or a
+    due time is no standstill, because the loops turn all the while.
+    """
+
+    def __init__(self, beats: Mapping[str, Callable[[], float]], clock: Clock) -> None:
+        self._beats = beats
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def still(self) -> str | None:
+        """The name of a loop that stands still, if one does."""
+        now = self._clock.monotonic()
+        return next((name for name, beat in self._beats.items() if now - beat() > STANDSTILL), None)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK):
+            name = self.still()
+            if name is not None:
+                # No logging here: whatever stands still may hold its lock.
+                sys.stderr.write(f"watchdog: the {name} loop has stood still for {STANDSTILL:g} s; exiting\n")
+                sys.stderr.flush()
+                os._exit(InternalError.exit_code)

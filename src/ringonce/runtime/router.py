@@ -1,0 +1,263 @@
+"""The router: from the entry topic to each channel's, byte for byte, and no other logic.
+
+One thread consumes, produces and commits; delivery reports run in it too, so nothing here needs a lock. What is
+committed has been acknowledged by every in-sync replica.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from ringonce.domain.disposition import Reason
+from ringonce.domain.identity import Origin
+from ringonce.domain.ledger import Tenure
+from ringonce.domain.notification import Channel
+from ringonce.kafka import headers as names
+from ringonce.kafka.codec import Undecodable, decode_channel
+from ringonce.kafka.port import PublishFailed
+from ringonce.kafka.port import Unpublishable as CannotPublish
+from ringonce.observe.events import Held, PartitionsAssigned, PartitionsLost, PartitionsRevoked, Resumed, Unpublishable
+from ringonce.runtime.envelope import open_record
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ringonce.kafka.consumer import GroupConsumer, Member
+    from ringonce.kafka.port import Headers, Offsets, Partition, Record
+    from ringonce.kafka.producer import KafkaProducer
+    from ringonce.kafka.topics import TopicNames
+    from ringonce.observe.events import Emit
+    from ringonce.runtime.clock import Clock
+
+BATCH: Final = 500
+MOST_OPEN: Final = 20_000
+"""Records published and not acknowledged; beyond that nothing more is consumed."""
+COMMIT_INTERVAL: Final = 0.5
+AGAIN: Final = 1.0
+DRAIN_DEADLINE: Final = 5.0
+PATIENCE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A record on its way to where it belongs. `reason` is why it goes to the DLQ, if it does."""
+
+    record: Record
+    tenure: Tenure
+    topic: str
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+    dead: bool
+
+
+class Router:
+    """Implements `kafka.consumer.Member`.
+
+    Args:
+        topics: the topic of each configured channel.
+        names: the entry topics' names.
+        node: stands in `router-node`.
+        producer: acks=all.
+        clock: for header times.
+        emit: told of what happens.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[Channel, str],
+        names: TopicNames,
+        node: str,
+        producer: KafkaProducer,
+        clock: Clock,
+        emit: Emit,
+    ) -> None:
+        self._topics = {int(channel): topic for channel, topic in topics.items()}
+        self._entry = names.entry
+        self._dlq = names.entry_dlq
+        self._node = node
+        self._producer = producer
+        self._clock = clock
+        self._emit = emit
+        self._tenures: dict[Partition, Tenure] = {}
+        self._open = 0
+        self._again: list[tuple[float, Copy]] = []
+        self._held_since: float | None = None
+
+    def run(self, stop: threading.Event, join: Callable[[Member], GroupConsumer]) -> int:
+        """Route until `stop` is set; how many records' fate is open then (they come again)."""
+        consumer = join(self)
+        commit_at, full_since = 0.0, None
+        while not stop.is_set():
+            now = monotonic()
+            full = self._open >= MOST_OPEN
+            full_since = (full_since or now) if full else None
+            starved = full_since is not None and now - full_since > PATIENCE
+            consumer.pause_only(set(consumer.assignment) if starved else ())
+            if full and not starved:
+                self._producer.poll(0.05)
+            else:
+                self._route(consumer.poll(0 if full else BATCH))
+                self._producer.poll(0)
+            self._publish_again(now)
+            if now >= commit_at:
+                commit_at = now + COMMIT_INTERVAL
+                self._commit(consumer)
+        self._settle(DRAIN_DEADLINE)
+        consumer.close()
+        return self._open
+
+    def _route(self, records: Sequence[Record]) -> None:
+        for record in records:
+            tenure = self._tenures.get(record.partition)
+            if tenure is not None and tenure.deliver(record.offset):
+                self._publish(self._address(record, tenure))
+
+    def _address(self, record: Record, tenure: Tenure) -> Copy:
+        """Where a record goes."""
+        partition = record.partition
+        origin = Origin(partition.topic, partition.number, record.offset, record.timestamp_ms)
+        fault = None
+        try:
+            channel = decode_channel(record.value)
+        except Undecodable as error:
+            channel, fault = int(Channel.UNSPECIFIED), ("Undecodable", str(error))
+        topic = self._topics.get(channel)
+        if fault is None and topic is None:
+            fault = ("UnknownChannel", f"channel {channel} is unset, unknown or not configured")
+        headers = names.enter(record.headers, origin, _wire_name(channel), self._node)
+        if topic is None or fault is not None:
+            headers = names.replace(headers, self._obituary(*(fault or ("UnknownChannel", ""))))
+            topic = self._dlq
+        return Copy(record, tenure, topic, record.value, headers, max(0, record.timestamp_ms), topic == self._dlq)
+
+    def _obituary(self, error_class: str, message: str) -> dict[str, str | None]:
+        return {
+            names.ERROR_CLASS: error_class,
+            names.ERROR_MESSAGE: names.one_line(message),
+            names.ERROR_TIMESTAMP: names.millis(self._clock.now()),
+            names.ORIGINAL_TOPIC: self._entry,
+            names.PREVIOUS_TOPIC: self._entry,
+            names.FORWARD_REASON: Reason.PERMANENT.value,
+        }
+
+    def _publish(self, copy: Copy) -> None:
+        self._open += 1
+        self._producer.publish(
+            copy.topic,
+            copy.record.key,
+            copy.value,
+            copy.headers,
+            lambda failure: self._published(copy, failure),
+            copy.timestamp_ms,
+        )
+
+    def _published(self, copy: Copy, failure: PublishFailed | None) -> None:
+        self._open -= 1
+        if failure is None:
+            copy.tenure.finish(copy.record.offset)
+            if self._held_since is not None:
+                self._resume()
+        elif isinstance(failure, CannotPublish) and not copy.dead:
+            self._bury(copy, failure)
+        else:
+            # Its fate is unknown, or the broker will not have it now: again, and the offset waits.
+            self._hold(failure.detail)
+            self._again.append((monotonic() + AGAIN, copy))
+
+    def _bury(self, copy: Copy, failure: PublishFailed) -> None:
+        """It can never be published as it is: its headers go to the DLQ without the value."""
+        value = copy.record.value or b""
+        identity = open_record(copy.record, None, self._clock.now()).identity
+        self._emit(Unpublishable(identity.id, copy.topic, failure.detail))
+        changes = {
+            **self._obituary("Unpublishable", f"unpublishable: {failure.detail}"),
+            names.ROOT_ID: identity.root,
+            names.VALUE_SIZE: str(len(value)),
+            names.VALUE_SHA256: hashlib.sha256(value).hexdigest(),
+        }
+        ours = [(name, text) for name, text in copy.headers if name in names.RESERVED]
+        self._publish(
+            replace(copy, topic=self._dlq, value=None, headers=names.replace(ours, changes), timestamp_ms=0, dead=True)
+        )
+
+    def _publish_again(self, now: float) -> None:
+        if not self._again or self._again[0][0] > now:
+            return
+        due = [copy for when, copy in self._again if when <= now]
+        self._again = [(when, copy) for when, copy in self._again if when > now]
+        for copy in due:
+            if not copy.tenure.closed:
+                self._publish(copy)
+
+    def _hold(self, reason: str) -> None:
+        if self._held_since is None:
+            self._held_since = monotonic()
+            self._emit(Held("broker", reason, self._open, 0.0))
+
+    def _resume(self) -> None:
+        if self._held_since is not None and not self._again:
+            self._emit(Resumed("broker", monotonic() - self._held_since))
+            self._held_since = None
+
+    def _committable(self) -> Offsets:
+        marks = {partition: tenure.committable() for partition, tenure in self._tenures.items()}
+        return {partition: mark for partition, mark in marks.items() if mark is not None}
+
+    def _commit(self, consumer: GroupConsumer) -> None:
+        offsets = self._committable()
+        if offsets and not consumer.stale():
+            consumer.commit(offsets)
+            for partition, offset in offsets.items():
+                self._tenures[partition].committed(offset)
+
+    def _settle(self, seconds: float) -> None:
+        """Wait for the acknowledgements that are still open."""
+        deadline = monotonic() + seconds
+        while self._open and monotonic() < deadline:
+            self._producer.poll(0.05)
+
+    # kafka.consumer.Member
+
+    def assigned(self, partitions: Sequence[Partition]) -> None:
+        """See `Member.assigned`."""
+        self._tenures.update({partition: Tenure(*partition) for partition in partitions})
+        self._emit(PartitionsAssigned(tuple(map(str, partitions))))
+
+    def revoked(self, partitions: Sequence[Partition]) -> Offsets:
+        """See `Member.revoked`."""
+        self._settle(DRAIN_DEADLINE)
+        offsets = {partition: mark for partition, mark in self._committable().items() if partition in partitions}
+        left = sum(self._tenures[partition].unfinished for partition in partitions if partition in self._tenures)
+        self._emit(PartitionsRevoked(tuple(map(str, partitions)), left))
+        self._forget(partitions)
+        return offsets
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """See `Member.lost`."""
+        if partitions:
+            self._emit(PartitionsLost(tuple(map(str, partitions))))
+        self._forget(partitions)
+
+    def _forget(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            tenure = self._tenures.pop(partition, None)
+            if tenure is not None:
+                tenure.close()
+
+    def commit_failed(self, partitions: Sequence[Partition]) -> None:
+        """See `Member.commit_failed`."""
+        for partition in partitions:
+            if partition in self._tenures:
+                self._tenures[partition].uncommitted()
+
+
+def _wire_name(channel: int) -> str:
+    try:
+        return Channel(channel).wire_name
+    except ValueError:
+        return str(channel)

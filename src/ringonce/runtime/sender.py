@@ -1,0 +1,346 @@
+"""The sender: from a record that is eligible to its outcome, and from the outcome to what becomes of the record.
+
+    ready → gate look-up → admit (breaker, share, expiry) → send → Outcome → decide → record | forward | hold | skip
+
+Everything here runs in the event loop. The decisions are the domain's; this module carries them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from ringonce.channels.registry import Destinations
+from ringonce.channels.relay import BadTarget
+from ringonce.domain.disposition import Disposition, Forward, Hold, Reason, Record, Skip, Status, decide, defer
+from ringonce.domain.outcome import Delivered, Outcome, Rejected, describe, is_failure
+from ringonce.runtime.breaker import Gate
+from ringonce.runtime.forwarder import Forwarder
+from ringonce.runtime.gatekeeper import Gatekeeper
+from ringonce.runtime.lanes import Lanes
+from ringonce.runtime.roots import Roots
+from ringonce.runtime.tries import Courier, Ending
+from ringonce.runtime.work import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine, Sequence
+    from random import Random
+
+    from ringonce.channels.port import HttpPort
+    from ringonce.channels.registry import ChannelRow
+    from ringonce.channels.relay import Relay
+    from ringonce.kafka.port import Partition
+    from ringonce.kafka.thread import ProducerThread
+    from ringonce.kafka.topics import TopicNames
+    from ringonce.runtime.intake import Holding
+    from ringonce.runtime.lanes import Lane, Ticket
+    from ringonce.runtime.pipeline import Pipeline
+    from ringonce.runtime.tries import Finding
+    from ringonce.runtime.work import Work
+
+AHEAD: Final = 2
+"""Records that wait behind the gate for each send slot: enough to keep the slots busy, few enough to stay fresh."""
+
+SCOUT: Final = 1.0
+"""Seconds for which one partition is resumed in search of a record to probe with."""
+
+FLUSH: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a sender delivers with, beside what every role has."""
+
+    relay: Relay
+    http: HttpPort
+    producer: ProducerThread
+    names: TopicNames
+    random: Random
+    max_in_flight: int
+    max_attempts: int
+
+
+class Sender:
+    """Delivers for one channel. Implements `pipeline.Handler`."""
+
+    def __init__(self, pipeline: Pipeline, row: ChannelRow, means: Means) -> None:
+        clock, emit = pipeline.around.clock, pipeline.around.emit
+        self._row = row
+        self._pipeline = pipeline
+        self._clock = clock
+        self._recorder = pipeline.recorder
+        self._relay = means.relay
+        self._http = means.http
+        self._producer = means.producer
+        self._roots = Roots()
+        self._courier = Courier(means.relay, means.http, row.protocol, clock, means.random, means.max_attempts)
+        self._lanes = Lanes(means.max_in_flight, clock, lambda name: Gate(name, clock, emit, self._gate_opened))
+        self._gatekeeper = Gatekeeper(
+            pipeline.around.store,
+            pipeline.profile.consumer,
+            clock,
+            emit,
+            self._roots,
+            wanted=self._wanted,
+            admit=self._admit,
+            skip=pipeline.settled,
+        )
+        self._forwarder = Forwarder(
+            means.producer,
+            partial(means.names.stage, row.name),
+            clock,
+            emit,
+            allowed=pipeline.may_publish,
+            settled=pipeline.settled,
+            unpublishable=self._unpublishable,
+            abandoned=pipeline.abandoned,
+        )
+        self._flying: dict[Ticket, asyncio.Task[None]] = {}
+        self._held: list[tuple[float, int, Work]] = []  # a heap of (when, tie-breaker, work), by the monotonic clock
+        self._ties = count()
+
+    @property
+    def _single(self) -> bool:
+        return self._row.destinations is Destinations.ONE
+
+    # In
+
+    def ready(self, work: Work) -> None:
+        """A record is eligible."""
+        if work.envelope.fault is not None:
+            self._reject(work, work.envelope.fault)
+        else:
+            self._gatekeeper.submit(work)
+
+    def _wanted(self) -> int:
+        """How many more records the lanes can use."""
+        waiting = self._lanes.waiting if self._single else self._lanes.startable()
+        return AHEAD * self._lanes.slots - waiting
+
+    def _admit(self, work: Work) -> None:
+        """The gate knows nothing of it: it may be sent."""
+        notification = work.envelope.notification
+        assert notification is not None  # noqa: S101 - what cannot be decoded never comes here
+        if work.situation().expired(self._clock.now()):
+            self._apply(work, Record(Status.EXPIRED), work.outcome)
+            return
+        try:
+            destination = self._relay.destination(notification)
+        except BadTarget as error:
+            self._reject(work, str(error))
+            return
+        # What was here before and had to be looked up again keeps its place.
+        self._lanes.offer(work, destination, first=work.looked_at_before)
+        work.looked_at_before = True
+        self._pump()
+
+    # Out
+
+    def _pump(self) -> None:
+        """Give every free slot to whoever is next."""
+        stale: list[Work] = []
+        while (ticket := self._lanes.take()) is not None:
+            if self._gatekeeper.fresh(ticket.work):
+                self._take_off(ticket)
+                continue
+            if ticket.probe:
+                ticket.lane.gate.give_back()
+            self._lanes.release(ticket.lane)
+            stale.append(ticket.work)
+        if not self._single:
+            for work in self._lanes.behind_open_gates():
+                self._defer(work, Reason.BREAKER_OPEN)
+        if stale:
+            self._gatekeeper.resubmit(stale)
+        else:
+            self._gatekeeper.nudge()
+
+    def _take_off(self, ticket: Ticket) -> None:
+        work = ticket.work
+        work.phase = Phase.FLYING
+        task = asyncio.get_running_loop().create_task(self._fly(ticket))
+        self._flying[ticket] = task
+        task.add_done_callback(self._watch)
+
+    def _watch(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._pipeline.failed(error)
+
+    async def _fly(self, ticket: Ticket) -> None:
+        work, lane = ticket.work, ticket.lane
+        try:
+            if ticket.probe:
+                finding = await self._courier.probe(work)
+            else:
+                finding = await self._courier.deliver(work, lambda: self._may_go_on(work, lane))
+        except asyncio.CancelledError:
+            if ticket.probe:
+                lane.gate.give_back()
+            self._lanes.release(lane)
+            self._pipeline.abandoned(work)
+            raise
+        finally:
+            del self._flying[ticket]
+        self._lanes.release(lane)
+        if ticket.probe:
+            self._probed(work, lane, finding)
+        else:
+            self._landed(work, lane, finding)
+        self._pump()
+
+    def _may_go_on(self, work: Work, lane: Lane) -> bool:
+        """Whether tries that are left may take place."""
+        return not work.tenure.leaving and lane.gate.closed and not self._lanes.over_share(lane)
+
+    def _probed(self, work: Work, lane: Lane, finding: Finding) -> None:
+        outcome = finding.outcome
+        if finding.ending is Ending.EXPIRED or outcome is None:
+            lane.gate.give_back()
+            self._apply(work, Record(Status.EXPIRED), outcome)
+            return
+        failed = is_failure(outcome)
+        lane.gate.probed(ok=not failed, cause=describe(outcome))
+        if not failed:
+            self._decide(work, outcome)
+            return
+        # A failed probe spends no attempt; what it may have reached is remembered all the same.
+        work.attempts -= 1
+        work.spent -= 1
+        self._put_off(work, lane)
+
+    def _landed(self, work: Work, lane: Lane, finding: Finding) -> None:
+        outcome = finding.outcome
+        was_closed = lane.gate.closed
+        if outcome is not None:
+            lane.gate.delivered(ok=not is_failure(outcome), cause=describe(outcome))
+        if finding.ending is Ending.EXPIRED or outcome is None:
+            self._apply(work, Record(Status.EXPIRED), outcome)
+        elif finding.ending is Ending.INTERRUPTED and work.tenure.leaving and not work.learned:
+            self._pipeline.abandoned(work)  # its next owner tries again, with all its tries
+        elif finding.ending is Ending.INTERRUPTED and self._single and not was_closed:
+            self._put_off(work, lane)  # it keeps what it spent
+        else:
+            self._decide(work, outcome)
+
+    def _put_off(self, work: Work, lane: Lane) -> None:
+        """Its breaker is open."""
+        if work.tenure.leaving:
+            work.phase = Phase.QUEUED
+            self._leave_behind(work, ours=not work.tenure.closed)
+        elif self._single:
+            work.phase = Phase.QUEUED
+            self._lanes.offer(work, lane.name)
+        else:
+            self._defer(work, Reason.BREAKER_OPEN)
+
+    def _decide(self, work: Work, outcome: Outcome) -> None:
+        self._apply(work, decide(outcome, work.situation(), self._row.ladder, self._clock.now()), outcome)
+
+    def _reject(self, work: Work, reason: str) -> None:
+        work.outcome = Rejected(reason)
+        self._decide(work, work.outcome)
+
+    def _defer(self, work: Work, reason: Reason) -> None:
+        self._apply(work, defer(reason, work.situation(), self._row.ladder, self._clock.now()), work.outcome)
+
+    def _apply(self, work: Work, disposition: Disposition, outcome: Outcome | None) -> None:
+        """Carry out what was decided."""
+        match disposition:
+            case Record(status):
+                work.phase = Phase.SETTLING
+                delivered = isinstance(outcome, Delivered)
+                error = None if outcome is None or delivered else describe(outcome)
+                sent_at = self._clock.now() if delivered else None
+                self._recorder.submit(work.row(self._row.name, status, error, sent_at=sent_at), work)
+            case Forward():
+                work.phase = Phase.SETTLING
+                self._forwarder.forward(work, disposition, outcome)
+            case Hold(after):
+                work.phase = Phase.QUEUED
+                if work.tenure.leaving:
+                    self._leave_behind(work, ours=not work.tenure.closed)
+                    return
+                work.single = True
+                heapq.heappush(self._held, (self._clock.monotonic() + after, next(self._ties), work))
+            case Skip():
+                self._pipeline.settled(work)
+
+    def _unpublishable(self, work: Work, detail: str) -> None:
+        """Its copy can never be published: the row is written here."""
+        row = work.row(self._row.name, Status.DLQ, f"unpublishable: {detail}")
+        self._recorder.submit(row, work)
+
+    def done(self, work: Work) -> None:
+        """See `Handler.done`."""
+        following = self._roots.free(work)
+        if following is not None:
+            self._gatekeeper.resubmit([following])
+
+    def _gate_opened(self, gate: Gate) -> None:
+        """Tries that wait behind this breaker stop."""
+        for work, lane, _ in self._flying:
+            if lane.gate is gate and work.interrupt is not None:
+                work.interrupt.set()
+
+    # pipeline.Handler
+
+    def leave(self, holding: Holding, *, ours: bool) -> None:
+        """See `Handler.leave`."""
+        self._lanes.discard(holding.tenure)
+        for work in list(holding.works.values()):
+            if work.phase is Phase.QUEUED:
+                self._leave_behind(work, ours=ours)
+            elif work.interrupt is not None:
+                work.interrupt.set()
+
+    def _leave_behind(self, work: Work, *, ours: bool) -> None:
+        """Give up work that is not under way, but not the knowledge that it may have reached the provider."""
+        if ours and work.learned:
+            self._defer(work, Reason.BREAKER_OPEN)
+        else:
+            self._pipeline.abandoned(work)
+
+    def tick(self, *, full: bool) -> None:
+        """See `Handler.tick`."""
+        if full and not self._single:
+            # Whoever sits on the room without using it makes some.
+            for work in self._lanes.overflow():
+                self._defer(work, Reason.BUSY)
+        now = self._clock.monotonic()
+        due = []
+        while self._held and self._held[0][0] <= now:
+            work = heapq.heappop(self._held)[2]
+            if work.phase is Phase.QUEUED:
+                due.append(work)
+        if due:
+            self._gatekeeper.resubmit(due)
+        self._gatekeeper.distrust(self._recorder.resumed_at)
+        self._pump()
+
+    def paused(self, partitions: Sequence[Partition]) -> Collection[Partition] | None:
+        """See `Handler.paused`: with the one breaker open everything rests, but for a scout when nothing is held."""
+        if not self._single or self._lanes.lane(self._row.name).gate.closed:
+            return ()
+        if self._lanes.waiting or len(self._gatekeeper) or self._flying or not partitions:
+            return None
+        scout = sorted(partitions)[int(self._clock.monotonic() / SCOUT) % len(partitions)]
+        return [partition for partition in partitions if partition != scout]
+
+    def tasks(self) -> list[Coroutine[object, object, None]]:
+        """See `Handler.tasks`."""
+        return [self._gatekeeper.run()]
+
+    def cancel(self) -> None:
+        """See `Handler.cancel`."""
+        for task in list(self._flying.values()):
+            task.cancel()
+
+    async def close(self) -> int:
+        """See `Handler.close`."""
+        left = await asyncio.get_running_loop().run_in_executor(None, self._producer.stop, FLUSH)
+        await self._http.close()
+        return left

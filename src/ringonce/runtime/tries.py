@@ -1,0 +1,176 @@
+"""One delivery: up to `max_attempts` calls within one stage. The only retry layer there is.
+
+tenacity paces the tries. It costs about 50 µs a call, so it is entered only after the first attempt has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from tenacity import AsyncRetrying, RetryCallState
+
+from ringonce.channels.port import NoReply, NotConnected
+from ringonce.domain.backoff import LONGEST_HONOURED, pause
+from ringonce.domain.classify import Protocol, classify_status
+from ringonce.domain.outcome import Indeterminate, NotSent, Outcome, Rejected, is_failure, retry_after
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from ringonce.channels.port import HttpPort
+    from ringonce.channels.relay import Relay
+    from ringonce.runtime.clock import Clock
+    from ringonce.runtime.work import Work
+
+ATTEMPT_DEADLINE: Final = 3.0
+"""Seconds that one call may take, from connecting to the end of what is read of the answer."""
+
+
+class Ending(Enum):
+    """How a delivery ended."""
+
+    FINAL = auto()  # the last outcome is the stage's
+    INTERRUPTED = auto()  # tries that were left did not take place
+    EXPIRED = auto()  # no attempt may start any more
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a delivery brought. `outcome` is None when no call was made."""
+
+    ending: Ending
+    outcome: Outcome | None
+
+
+class Courier:
+    """Makes the calls of one channel."""
+
+    def __init__(
+        self, relay: Relay, http: HttpPort, protocol: Protocol, clock: Clock, random: Random, max_attempts: int
+    ) -> None:
+        self._relay = relay
+        self._http = http
+        self._protocol = protocol
+        self._clock = clock
+        self._random = random
+        self._max_attempts = max_attempts
+
+    async def deliver(self, work: Work, go_on: Callable[[], bool]) -> Finding:
+        """Try until it is decided, the tries are used up or it expires.
+
+        `go_on` is asked before each further try; `work.interrupt` cuts the pause before it short.
+        """
+        if self._expired(work):
+            return Finding(Ending.EXPIRED, work.outcome)
+        outcome = await self._call(work)
+        if not self._worth_another(work, outcome):
+            return Finding(Ending.FINAL, outcome)
+        if not go_on():
+            return Finding(Ending.INTERRUPTED, outcome)
+        work.interrupt = interrupt = asyncio.Event()
+        try:
+            return await self._try_again(work, outcome, interrupt, go_on)
+        finally:
+            work.interrupt = None
+
+    async def probe(self, work: Work) -> Finding:
+        """One call, whatever it brings."""
+        if self._expired(work):
+            return Finding(Ending.EXPIRED, work.outcome)
+        return Finding(Ending.FINAL, await self._call(work))
+
+    async def _try_again(
+        self, work: Work, first: Outcome, interrupt: asyncio.Event, go_on: Callable[[], bool]
+    ) -> Finding:
+        outcomes = [first]
+
+        async def attempt() -> Outcome:
+            # tenacity's first "attempt" is the one already made: so its counting and pausing are ours.
+            if outcomes:
+                return outcomes.pop()
+            return await self._call(work)
+
+        async def wait(seconds: float) -> None:
+            try:
+                await asyncio.wait_for(interrupt.wait(), seconds)
+            except TimeoutError:
+                return
+
+        retrying = AsyncRetrying(
+            sleep=wait,
+            wait=lambda state: pause(state.attempt_number, retry_after(_result(state)), self._random.random()),
+            retry=lambda state: self._worth_another(work, _result(state)),
+            stop=lambda _: False,
+            retry_error_callback=_result,
+            before=lambda state: self._check(work, go_on, state),
+        )
+        try:
+            return Finding(Ending.FINAL, await retrying(attempt))
+        except _Stop as stop:
+            return Finding(stop.ending, work.outcome)
+
+    def _check(self, work: Work, go_on: Callable[[], bool], state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            return
+        if not go_on():
+            raise _Stop(Ending.INTERRUPTED)
+        if self._expired(work):
+            raise _Stop(Ending.EXPIRED)
+
+    def _worth_another(self, work: Work, outcome: Outcome) -> bool:
+        asked = retry_after(outcome)
+        return (
+            is_failure(outcome)
+            and not work.single
+            and work.spent < self._max_attempts
+            and (asked is None or asked <= LONGEST_HONOURED)
+        )
+
+    def _expired(self, work: Work) -> bool:
+        expires_at = work.envelope.expires_at
+        return expires_at is not None and self._clock.now() >= expires_at
+
+    async def _call(self, work: Work) -> Outcome:
+        """One call to the provider, counted."""
+        notification = work.envelope.notification
+        assert notification is not None  # noqa: S101 - a record without one is never admitted
+        request = work.request
+        if request is None:
+            request = work.request = self._relay.request(
+                notification, work.envelope.identity.key, work.envelope.hints.traceparent, work.record.value or b""
+            )
+        deadline = ATTEMPT_DEADLINE
+        if work.envelope.expires_at is not None:
+            deadline = max(0.001, min(deadline, work.envelope.expires_at - self._clock.now()))
+        outcome: Outcome
+        try:
+            reply = await self._http.post(request.url, request.headers, request.body, deadline)
+        except NotConnected as error:
+            outcome = NotSent(error.detail)
+        except NoReply as error:
+            outcome = Indeterminate(error.detail)
+            work.maybe_reached = True
+        except ValueError:
+            outcome = Rejected("the request cannot be sent: its URL or a header is invalid")
+        else:
+            outcome = classify_status(self._protocol, reply.status, reply.headers.get("retry-after"), self._clock.now())
+        work.attempts += 1
+        work.spent += 1
+        work.outcome = outcome
+        return outcome
+
+
+class _Stop(Exception):  # noqa: N818 - leaves tenacity's loop between two tries
+    def __init__(self, ending: Ending) -> None:
+        self.ending = ending
+        super().__init__()
+
+
+def _result(state: RetryCallState) -> Outcome:
+    assert state.outcome is not None  # noqa: S101 - tenacity asks after an attempt only
+    result: Outcome = state.outcome.result()
+    return result

@@ -1,0 +1,159 @@
+"""Settings: environment first, flags override. A process reads only what its role needs, and reports all faults at once.
+
+`KAFKA_BOOTSTRAP` and `DATABASE_URL` are what deployments have anyway; everything else is `RINGONCE_*`, nested by owner:
+`RINGONCE_CHANNELS__FIREBASE__TARGET`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from ringonce.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "RINGONCE_"
+
+
+def _node() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+class RoleSettings(BaseSettings):
+    """What every role needs."""
+
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", populate_by_name=True
+    )
+
+    kafka_bootstrap: str = Field(min_length=1, validation_alias=AliasChoices("kafka_bootstrap", "KAFKA_BOOTSTRAP"))
+    """Kafka's bootstrap servers, `host:port` separated by commas."""
+    topic_prefix: str = Field("", pattern=r"^[a-zA-Z0-9._-]{0,100}$")
+    """Stands before every topic's and group's name."""
+    node_id: str = Field(default_factory=_node, min_length=1, max_length=200)
+    """This process in headers and rows; the default is host and process id."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    session_timeout: float = Field(10.0, ge=1.0, le=300.0)
+    """Seconds after which the group gives a silent member's partitions to others; the broker has bounds of its own."""
+
+
+class StoreSettings(RoleSettings):
+    """What a role that writes needs."""
+
+    database_url: SecretStr = Field(min_length=1, validation_alias=AliasChoices("database_url", "DATABASE_URL"))
+    """PostgreSQL as a libpq URL."""
+
+
+class RouterSettings(RoleSettings):
+    """What the router needs."""
+
+    channel_names: Annotated[tuple[str, ...] | None, NoDecode] = None
+    """The configured channels, separated by commas; all that the product knows when unset."""
+
+    @field_validator("channel_names", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _words(value)
+
+
+class DatabaseSettings(BaseSettings):
+    """What the database tools need."""
+
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+    database_url: SecretStr = Field(min_length=1, validation_alias=AliasChoices("database_url", "DATABASE_URL"))
+
+
+class ChannelSettings(BaseSettings):
+    """What a sender needs to know of its channel: `RINGONCE_CHANNELS__<NAME>__*`."""
+
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, env_nested_delimiter="__"
+    )
+
+    target: str = Field(min_length=1)
+    """Where to post; for webhook, where to post what has no target of its own."""
+    secret: SecretStr = Field(min_length=1)
+    """Signs the body of every call."""
+    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """`host:port` of targets that may be called beside `target`'s own, separated by commas."""
+    body: Literal["json", "protobuf"] = "json"
+    max_in_flight: int = Field(64, ge=1, le=4096)
+    """Send slots."""
+    max_attempts: int = Field(3, ge=1, le=20)
+    """Provider calls within one stage."""
+    http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
+    delays: dict[str, float] = Field(default_factory=dict)
+    """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""
+
+    @field_validator("allow_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _words(value)
+
+
+def _words(value: object) -> object:
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+S = TypeVar("S", bound=BaseSettings)
+
+
+class Loader:
+    """Loads settings, gathering faults over several classes before it complains."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def load(self, kind: type[S], flags: Mapping[str, Any], prefix: str = "") -> S | None:
+        """The settings, or None when there are faults; flags that are None count as not given."""
+        given: dict[str, Any] = {name: value for name, value in flags.items() if value not in (None, ())}
+        if prefix:
+            given["_env_prefix"] = prefix  # how pydantic-settings is told at run time
+        try:
+            return kind(**given)
+        except ValidationError as error:
+            env_prefix = prefix or str(kind.model_config.get("env_prefix", ""))
+            self.faults += [_fault(one, env_prefix) for one in error.errors()]
+            return None
+
+    def check(self) -> None:
+        """Complain about everything at once.
+
+        Raises:
+            ConfigurationError: there were faults.
+        """
+        if self.faults:
+            raise ConfigurationError(self.faults)
+
+
+def _fault(error: Any, prefix: str) -> str:
+    where = [str(part) for part in error["loc"]]
+    name = where[0].upper()
+    if name not in {"KAFKA_BOOTSTRAP", "DATABASE_URL"}:
+        name = prefix + "__".join(part.upper() for part in where)
+    what = "is not set" if error["type"] == "missing" else error["msg"][:1].lower() + error["msg"][1:]
+    return f"{name} {what}" if error["type"] == "missing" else f"{name}: {what}"
+
+
+def channel_prefix(channel: str) -> str:
+    """The environment prefix of a channel's settings."""
+    return f"{PREFIX}CHANNELS__{channel.upper()}__"
+
+
+def load(kind: type[S], **flags: Any) -> S:
+    """The settings of one class.
+
+    Raises:
+        ConfigurationError: all that is missing or wrong.
+    """
+    loader = Loader()
+    settings = loader.load(kind, flags)
+    loader.check()
+    assert settings is not None  # noqa: S101 - check() has raised otherwise
+    return settings

@@ -1,0 +1,1 @@
+"""What is kept: the gate and the history, in PostgreSQL."""

@@ -1,0 +1,1 @@
+"""The commands beside the roles: for whoever sets up, feeds and looks after a fleet."""

@@ -1,0 +1,46 @@
+"""`ringonce db …` and `ringonce history`."""
+
+from __future__ import annotations
+
+import click
+
+from ringonce.settings import DatabaseSettings, load
+from ringonce.store import schema
+
+
+def _url(database_url: str | None) -> str:
+    return load(DatabaseSettings, database_url=database_url).database_url.get_secret_value()
+
+
+option = click.option("--database-url", help="PostgreSQL as a libpq URL [env: DATABASE_URL].")
+
+
+@click.group()
+def db() -> None:
+    """Make and empty the database's schema."""
+
+
+@db.command()
+@option
+def init(database_url: str | None) -> None:
+    """Apply the migrations that have not been applied yet."""
+    done = schema.migrate(_url(database_url))
+    click.echo("\n".join(f"applied {name}" for name in done) or "the schema is up to date")
+
+
+@db.command()
+@option
+def truncate(database_url: str | None) -> None:
+    """Forget the gate and the history. For development."""
+    schema.truncate(_url(database_url))
+    click.echo("gate and history are empty")
+
+
+@click.command()
+@option
+def history(database_url: str | None) -> None:
+    """Show how many notifications each channel has by status."""
+    counts = schema.history(_url(database_url))
+    click.echo(f"{'channel':<12} {'status':<10} {'rows':>10}")
+    for channel, status, rows in counts:
+        click.echo(f"{channel or '(none)':<12} {status:<10} {rows:>10}")

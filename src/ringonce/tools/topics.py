@@ -1,0 +1,41 @@
+"""`ringonce topics …`."""
+
+from __future__ import annotations
+
+import click
+
+from ringonce.bootstrap import topic_specs
+from ringonce.channels.registry import CHANNELS
+from ringonce.kafka.topics import PARTITIONS, TopicAdmin
+from ringonce.settings import RoleSettings, load
+
+kafka = click.option("--kafka-bootstrap", help="Kafka's bootstrap servers [env: KAFKA_BOOTSTRAP].")
+prefix = click.option("--topic-prefix", help="Stands before every topic's name [env: RINGONCE_TOPIC_PREFIX].")
+
+
+@click.group()
+def topics() -> None:
+    """Create and delete the fleet's topics."""
+
+
+@topics.command()
+@kafka
+@prefix
+@click.option("--partitions", default=PARTITIONS, show_default=True, help="Partitions of each topic.")
+def create(kafka_bootstrap: str | None, topic_prefix: str | None, partitions: int) -> None:
+    """Create every topic that is missing."""
+    settings = load(RoleSettings, kafka_bootstrap=kafka_bootstrap, topic_prefix=topic_prefix)
+    made = TopicAdmin(settings.kafka_bootstrap).create(topic_specs(settings, CHANNELS.values()), partitions)
+    click.echo("\n".join(f"created {name}" for name in sorted(made)) or "every topic is there")
+
+
+@topics.command()
+@kafka
+@prefix
+@click.confirmation_option(prompt="Delete every topic of the fleet, with all that is in them?")
+def delete(kafka_bootstrap: str | None, topic_prefix: str | None) -> None:
+    """Delete every topic of the fleet."""
+    settings = load(RoleSettings, kafka_bootstrap=kafka_bootstrap, topic_prefix=topic_prefix)
+    names = [spec.name for spec in topic_specs(settings, CHANNELS.values())]
+    gone = TopicAdmin(settings.kafka_bootstrap).delete(names)
+    click.echo("\n".join(f"deleted {name}" for name in sorted(gone)) or "there was none")
