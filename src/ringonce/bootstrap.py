@@ -66,9 +66,12 @@ def check_topics(settings: RoleSettings, wanted: Sequence[TopicSpec]) -> None:
         ConfigurationError: a topic is missing or unfit.
     """
     findings = TopicAdmin(settings.kafka_bootstrap).check(wanted)
+    warnings: dict[str, list[str]] = {}
     for finding in findings:
         if finding.severity is Severity.WARNING:
-            log.warning(str(finding))
+            warnings.setdefault(finding.text, []).append(finding.topic)
+    for text, topics in warnings.items():
+        log.warning("each of %d topics %s", len(topics), text, extra={"topics": topics})
     refused = [str(finding) for finding in findings if finding.severity is Severity.REFUSED]
     if refused:
         raise ConfigurationError(refused)
@@ -171,6 +174,7 @@ async def run_sender(
             Random(),  # noqa: S311 - jitter, no secret
             channel.max_in_flight,
             channel.max_attempts,
+            channel.breaker_period,
         )
         return Sender(pipeline, row, means)
 

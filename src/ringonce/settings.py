@@ -87,6 +87,8 @@ class ChannelSettings(BaseSettings):
     """Send slots."""
     max_attempts: int = Field(3, ge=1, le=20)
     """Provider calls within one stage."""
+    breaker_period: float = Field(5.0, gt=0, le=3600)
+    """Seconds for which the circuit breaker stays open before it lets a probe through."""
     http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
     delays: dict[str, float] = Field(default_factory=dict)
     """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""

@@ -109,8 +109,9 @@ class HttpxHttp:
 
 
 async def _read_beginning(response: httpx.Response, received: bytearray) -> None:
-    # An async generator, whatever its annotation says: left early, it has to be closed.
-    chunks = cast("AsyncGenerator[bytes]", response.aiter_raw())
+    # The stream itself, because `aiter_raw` refuses answers that came whole, as from `httpx.MockTransport`. A client's
+    # stream iterates as an async generator, whatever its annotation says: left early, it has to be closed.
+    chunks = cast("AsyncGenerator[bytes]", aiter(cast("httpx.AsyncByteStream", response.stream)))
     async with aclosing(chunks):
         async for chunk in chunks:
             received += chunk

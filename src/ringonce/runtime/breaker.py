@@ -57,10 +57,13 @@ class _Listener(pybreaker.CircuitBreakerListener):
 
 
 class Gate:
-    """Admits calls to one destination. `on_open` is called whenever it opens."""
+    """Admits calls to one destination. `on_open` is called whenever it opens; `period` is how long it stays so."""
 
-    def __init__(self, destination: str, clock: Clock, emit: Emit, on_open: Callable[[Gate], None]) -> None:
+    def __init__(
+        self, destination: str, clock: Clock, emit: Emit, on_open: Callable[[Gate], None], period: float = OPEN_PERIOD
+    ) -> None:
         self.destination = destination
+        self._period = period
         self._clock = clock
         self._emit = emit
         self._on_open = on_open
@@ -69,7 +72,7 @@ class Gate:
         self._cause = ""
         self._breaker = pybreaker.CircuitBreaker(
             fail_max=THRESHOLD,
-            reset_timeout=OPEN_PERIOD,
+            reset_timeout=period,
             throw_new_error_on_trip=False,  # else the delivery that trips it looks like one never made
             listeners=[_Listener(self)],
         )
@@ -126,5 +129,5 @@ class Gate:
         """The breaker's state has changed."""
         self._emit(BreakerChanged(self.destination, before, after, self._cause))
         if after == pybreaker.STATE_OPEN:
-            self._retry_at = self._clock.monotonic() + OPEN_PERIOD
+            self._retry_at = self._clock.monotonic() + self._period
             self._on_open(self)

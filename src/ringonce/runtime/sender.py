@@ -62,6 +62,7 @@ class Means:
     random: Random
     max_in_flight: int
     max_attempts: int
+    breaker_period: float
 
 
 class Sender:
@@ -72,13 +73,14 @@ class Sender:
         self._row = row
         self._pipeline = pipeline
         self._clock = clock
+        self._breaker_period = means.breaker_period
         self._recorder = pipeline.recorder
         self._relay = means.relay
         self._http = means.http
         self._producer = means.producer
         self._roots = Roots()
         self._courier = Courier(means.relay, means.http, row.protocol, clock, means.random, means.max_attempts)
-        self._lanes = Lanes(means.max_in_flight, clock, lambda name: Gate(name, clock, emit, self._gate_opened))
+        self._lanes = Lanes(means.max_in_flight, clock, self._make_gate)
         self._gatekeeper = Gatekeeper(
             pipeline.around.store,
             pipeline.profile.consumer,
@@ -102,6 +104,9 @@ class Sender:
         self._flying: dict[Ticket, asyncio.Task[None]] = {}
         self._held: list[tuple[float, int, Work]] = []  # a heap of (when, tie-breaker, work), by the monotonic clock
         self._ties = count()
+
+    def _make_gate(self, destination: str) -> Gate:
+        return Gate(destination, self._clock, self._pipeline.around.emit, self._gate_opened, self._breaker_period)
 
     @property
     def _single(self) -> bool:

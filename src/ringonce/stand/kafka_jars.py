@@ -21,7 +21,8 @@ class KafkaJars:
     """A folder with the jars of one Kafka release, and an archive of its classes that makes a JVM start faster."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
+        # Resolved: the archive is tied to the paths of the jars as the JVM was given them.
+        self.folder = folder.resolve()
         self.archive = self.folder / "classes.jsa"
 
     @property
