@@ -34,6 +34,12 @@ SERVED := db-init db-shell db-truncate db-history topic-create-all topic-delete-
 $(SERVED): export KAFKA_BOOTSTRAP ?= 127.0.0.1:19092
 $(SERVED): export DATABASE_URL ?= postgresql://ringonce@127.0.0.1:15441/ringonce
 
+# What signs the calls, for the mocks and for the senders alike: a development secret, unless the caller has its own.
+export MOCK_SECRET ?= development
+export RINGONCE_CHANNELS__FIREBASE__SECRET ?= $(MOCK_SECRET)
+export RINGONCE_CHANNELS__APNS__SECRET ?= $(MOCK_SECRET)
+export RINGONCE_CHANNELS__WEBHOOK__SECRET ?= $(MOCK_SECRET)
+
 ##@ General
 
 .PHONY: help
@@ -113,7 +119,7 @@ topic-create-all: $(ENV) ## Create all topics with their settings
 
 .PHONY: topic-delete-all
 topic-delete-all: $(ENV) ## Delete all topics with what is in them
-	@$(BIN)/ringonce topics delete
+	@$(BIN)/ringonce topics delete --yes
 
 ##@ Processes (in the foreground; Ctrl-C stops them in order)
 

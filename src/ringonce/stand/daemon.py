@@ -111,44 +111,39 @@ class Daemon:
             except ProcessLookupError:
                 return
 
-    def send_tree(self, number: signal.Signals) -> None:
-        """Sends a signal to the process and to all it has started.
+    def pause(self, grace: float = 10.0) -> None:
+        """SIGSTOP to the process and all it has started; returns when every one of them stands still."""
+        members = self._hold()
+        for member in members:
+            _send(member, signal.SIGSTOP)
+        deadline = time.monotonic() + grace
+        while not all(_still(member) for member in members):
+            if time.monotonic() > deadline:
+                raise StandError(f"process {self.pid} does not stand still after SIGSTOP")
+            time.sleep(POLL_SECONDS)
 
-        The process is held still while its children are listed: otherwise one forked in between would be missed.
-        """
-        process = self.process()
-        if process is None:
-            return
-        try:
-            process.suspend()
-            children = process.children(recursive=True)
-            for member in (process, *children):
-                _send(member, number)
-        except psutil.NoSuchProcess:
-            return
+    def resume(self) -> None:
+        """SIGCONT to the process and all it has started."""
+        for member in self._hold():
+            _send(member, signal.SIGCONT)
 
     def stop(self, grace: float, how: signal.Signals = signal.SIGTERM) -> None:
         """Asks it to end with the signal `how`; after `grace` seconds it and its children are killed."""
-        self.send_tree(signal.SIGCONT)
+        self.resume()
         self.send(how)
         if not self.wait_gone(grace):
             self.kill()
 
     def kill(self, grace: float = 10.0) -> None:
         """SIGKILL to the process and all it has started; returns when every one of them is gone."""
-        process = self.process()
-        if process is None:
-            return
-        try:
-            process.suspend()
-            members = [process, *process.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return
+        members = self._hold()
         for member in members:
             _send(member, signal.SIGKILL)
-        alive = [Daemon(member.pid, member.create_time()) for member in members if member.is_running()]
-        if not all(member.wait_gone(grace) for member in alive):
-            raise StandError(f"process {self.pid} survives SIGKILL")
+        deadline = time.monotonic() + grace
+        while not all(_ended(member) for member in members):
+            if time.monotonic() > deadline:
+                raise StandError(f"process {self.pid} survives SIGKILL")
+            time.sleep(POLL_SECONDS)
 
     def wait_gone(self, seconds: float) -> bool:
         """Waits until the process has ended; False when it has not within `seconds`."""
@@ -157,6 +152,31 @@ class Daemon:
             if time.monotonic() > deadline:
                 return False
             time.sleep(POLL_SECONDS)
+        return True
+
+    def _hold(self) -> list[psutil.Process]:
+        """The process, stopped, and all it has started; stopped, or a child forked meanwhile would be missed."""
+        process = self.process()
+        if process is None:
+            return []
+        try:
+            process.suspend()
+            return [process, *process.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+
+def _still(process: psutil.Process) -> bool:
+    try:
+        return process.status() in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _ended(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return True
 
 

