@@ -61,7 +61,6 @@ def write(name: str, figures: list[Figure]) -> Path:
     path.write_text(json.dumps({"figures": found, "machine": machine()}, indent=2) + "\n", encoding="utf-8")
     print(f"{'figure':<26}{'median':>12}  {'least':>10} {'most':>10}  unit")
     for figure in figures:
-        print(
-            f"{figure.key:<26}{figure.median:>12,.2f}  {min(figure.runs):>10,.2f} {max(figure.runs):>10,.2f}  {figure.unit}"
-        )
+        least, most = min(figure.runs), max(figure.runs)
+        print(f"{figure.key:<26}{figure.median:>12,.2f}  {least:>10,.2f} {most:>10,.2f}  {figure.unit}")
     return path

@@ -58,7 +58,7 @@ class Rig:
         }
 
     def backlog(self, prefix: str, count: int) -> None:
-        """Create the topics under `prefix` and put `count` notifications of about 300 bytes into firebase's main topic."""
+        """Create the topics under `prefix`; put `count` notifications of some 300 bytes into firebase's main topic."""
         names = TopicNames(prefix)
         TopicAdmin(self.kafka.bootstrap).create(specs(names, {"firebase": CHANNELS["firebase"].ladder}))
         producer = KafkaProducer(ProducerSettings(self.kafka.bootstrap, "bench", linger=0.02))

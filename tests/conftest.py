@@ -7,7 +7,6 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 import pytest
-
 from tests.fixtures import servers
 
 if TYPE_CHECKING:
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
     from ringonce.stand.kafka import KafkaCluster
     from ringonce.stand.postgres import PostgresServer
+
+pytest_plugins = ["tests.fixtures.ground"]
 
 OURS: Final = ("RINGONCE_", "KAFKA_BOOTSTRAP", "DATABASE_URL", "PG")
 """How the variables begin that would change what the product does."""
@@ -54,7 +55,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Takes note of skips of tests."""
     report = yield
     _note(item.config, report)
-    return report  # noqa: B901 - how a wrapper hands on the result
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,7 +63,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     """Takes note of skips of whole modules."""
     report = yield
     _note(collector.config, report)
-    return report  # noqa: B901
+    return report
 
 
 def _note(config: pytest.Config, report: object) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ringonce import bootstrap
-from ringonce.errors import ConfigurationError, RingonceError
+from ringonce.errors import ConfigurationError, InternalError, RingonceError
 from ringonce.mock.commands import mock
 from ringonce.observe import logs
 from ringonce.runtime.lifecycle import run_async, run_sync
@@ -23,6 +25,8 @@ from ringonce.tools.topics import kafka, prefix, topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+log = logging.getLogger("ringonce")
 
 UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -168,9 +172,21 @@ for command in (db, history, mock, mocks, replay, seed, stand, topics):
 def _run(command: click.Command, name: str) -> None:
     try:
         command(prog_name=name)
+    except InternalError as error:
+        log.critical("%s", error, exc_info=error.__cause__ or error)
+        _exit_now(error.exit_code)
     except RingonceError as error:
         click.echo(f"{name}: {error}", err=True)
         sys.exit(error.exit_code)
+    except Exception:
+        log.critical("unexpected", exc_info=True)
+        _exit_now(InternalError.exit_code)
+
+
+def _exit_now(code: int) -> None:
+    """End without waiting for threads that may stand still."""
+    logging.shutdown()
+    os._exit(code)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Settings: environment first, flags override. A process reads only what its role needs, and reports all faults at once.
+"""Settings: environment first, flags override. A process reads what its role needs and reports every fault at once.
 
 `KAFKA_BOOTSTRAP` and `DATABASE_URL` are what deployments have anyway; everything else is `RINGONCE_*`, nested by owner:
 `RINGONCE_CHANNELS__FIREBASE__TARGET`.

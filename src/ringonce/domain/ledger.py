@@ -47,15 +47,20 @@ class Tenure:
         while self._open and self._open[0] in self._finished:
             self._finished.remove(self._open.popleft())
 
-    def committable(self) -> int | None:
-        """The offset to commit, or None when there is nothing new.
+    @property
+    def mark(self) -> int | None:
+        """The low-water mark: the lowest delivered offset that is not finished, else the last delivered + 1.
 
-        It is the lowest delivered offset that is not finished, else the last delivered + 1; it never goes back.
+        None before the first record and once closed. It never goes back.
         """
         if self.closed or self._next is None:
             return None
-        mark = self._open[0] if self._open else self._next
-        return mark if self._committed is None or mark > self._committed else None
+        return self._open[0] if self._open else self._next
+
+    def committable(self) -> int | None:
+        """The mark, where it has not been committed yet."""
+        mark = self.mark
+        return mark if mark is not None and (self._committed is None or mark > self._committed) else None
 
     def committed(self, offset: int) -> None:
         """The broker has taken `offset`."""

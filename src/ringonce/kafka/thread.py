@@ -88,7 +88,7 @@ class ConsumerThread:
         self._thread = threading.Thread(target=self._run, name="consumer", daemon=True)
         self._stopping = threading.Event()
         self._room = threading.Event()
-        self._offsets: Offsets = {}
+        self._offsets: deque[Offsets] = deque()
         self._resting: set[Partition] = set()  # paused here because their records are not due
         self._stopped = asyncio.Event()
         self.paused: Collection[Partition] | None = frozenset()
@@ -108,13 +108,15 @@ class ConsumerThread:
         self.allowed = total
         self._room.set()
 
-    def release(self, partition: Partition) -> None:
-        """The partition's batch has become due."""
-        self._resting.discard(partition)
+    def release_but(self, resting: Collection[Partition]) -> None:
+        """Only these have records that are not due."""
+        for partition in list(self._resting):
+            if partition not in resting:
+                self._resting.discard(partition)
 
     def commit(self, offsets: Offsets) -> None:
         """Have offsets committed soon."""
-        self._offsets = offsets
+        self._offsets.append(offsets)
 
     def stale(self) -> bool:
         """Whether we must count ourselves as having lost everything."""
@@ -149,9 +151,8 @@ class ConsumerThread:
 
     def _step(self, room: int, *, starved: bool) -> None:
         assert self.consumer is not None  # noqa: S101 - set before the first step, for the type checker
-        offsets, self._offsets = self._offsets, {}
-        if offsets:
-            self.consumer.commit(offsets)
+        while self._offsets:
+            self.consumer.commit(self._offsets.popleft())
         everything = starved or self.paused is None
         wanted = set(self.consumer.assignment) if everything else self._resting | set(self.paused or ())
         self.consumer.pause_only(wanted)
@@ -184,18 +185,27 @@ class ConsumerThread:
 
     def revoked(self, partitions: Sequence[Partition]) -> Offsets:
         """See `Member.revoked`: the loop drains while this thread waits; librdkafka keeps up the heartbeats."""
-        self._resting.difference_update(partitions)
         draining = asyncio.run_coroutine_threadsafe(self._owner.revoked(partitions), self._loop)
         try:
             return draining.result(timeout=self._drain_deadline + 1.0)
         except (FutureTimeout, CancelledError):
             draining.cancel()
             return {}
+        finally:
+            self._forget(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """See `Member.lost`."""
-        self._resting.difference_update(partitions)
+        self._forget(partitions)
         self._tell(self._owner.lost, partitions)
+
+    def _forget(self, partitions: Sequence[Partition]) -> None:
+        self._resting.difference_update(partitions)
+        # What was handed over and not sent must not be sent once the partition is gone: if it came back within the same
+        # poll, after another member had gone on, that would set the group back.
+        for offsets in list(self._offsets):
+            for partition in partitions:
+                offsets.pop(partition, None)
 
     def commit_failed(self, partitions: Sequence[Partition]) -> None:
         """See `Member.commit_failed`."""

@@ -46,8 +46,9 @@ class DlqHandler:
         """See `Handler.tasks`."""
         return []
 
-    def cancel(self) -> None:
+    def cancel(self) -> int:
         """See `Handler.cancel`."""
+        return 0
 
     async def close(self) -> int:
         """See `Handler.close`."""

@@ -79,7 +79,7 @@ class Intake:
             self._by_tenure[id(tenure)] = holding
 
     def arrived(self, records: Sequence[Record]) -> None:
-        """Records were polled."""
+        """Records were polled; of each partition at most one batch that is not due is ever here."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         for record in records:
             holding = self._holdings.get(record.partition)
@@ -103,21 +103,16 @@ class Intake:
         self.active_bytes += work.record.size
         self._ready(work)
 
-    def promote(self) -> list[Partition]:
-        """Hand on what has become due; the partitions that wait for nothing any more."""
-        now, emptied = self._clock.monotonic(), []
+    def promote(self) -> None:
+        """Hand on what has become due."""
+        now = self._clock.monotonic()
         for holding in self._holdings.values():
-            if not holding.waiting:
-                continue
             while holding.waiting and holding.waiting[0][0] <= now:
                 self._admit(holding.waiting.popleft()[1])
-            if not holding.waiting:
-                emptied.append(holding.partition)
-        return emptied
 
-    def next_due(self) -> float | None:
-        """When the next record becomes due (monotonic)."""
-        return min((holding.waiting[0][0] for holding in self._holdings.values() if holding.waiting), default=None)
+    def resting(self) -> set[Partition]:
+        """Partitions with records that are not due: nothing more of them is wanted now."""
+        return {holding.partition for holding in self._holdings.values() if holding.waiting}
 
     def room(self) -> int:
         """How many more records may be taken in."""
@@ -172,6 +167,10 @@ class Intake:
             if mark is not None:
                 found[holding.partition] = mark
         return found
+
+    def marks(self, holdings: Iterable[Holding]) -> Offsets:
+        """The low-water marks of partitions that go, committed or not: what was handed over may not have been sent."""
+        return {holding.partition: mark for holding in holdings if (mark := holding.tenure.mark) is not None}
 
     def committed(self, offsets: Offsets) -> None:
         """These are on their way to the broker."""

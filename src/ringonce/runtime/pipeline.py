@@ -74,8 +74,8 @@ class Handler(Protocol):
         """What has to run beside the frame."""
         ...
 
-    def cancel(self) -> None:
-        """The deadline has passed: break off what is under way."""
+    def cancel(self) -> int:
+        """The deadline has passed: break off what is under way to a provider; how many records that leaves behind."""
         ...
 
     async def close(self) -> int:
@@ -183,13 +183,15 @@ class Pipeline:
         """See `Owner.arrived`."""
         self._arrived += len(records)
         self._intake.arrived(records)
+        # The thread paused what it took for not due; seen from here, a moment later, it may have become due.
+        self._release()
         self._make_room()
 
     async def revoked(self, partitions: Sequence[Partition]) -> Offsets:
         """See `Owner.revoked`."""
         going = self._leave(partitions, ours=True)
         await self._emptied(going, DRAIN_DEADLINE)
-        offsets = {partition: mark for partition, mark in self._intake.committable().items() if partition in partitions}
+        offsets = self._intake.marks(going)
         self._emit(PartitionsRevoked(tuple(map(str, partitions)), sum(len(holding.works) for holding in going)))
         self._intake.close(going)
         return offsets
@@ -230,6 +232,9 @@ class Pipeline:
             except TimeoutError:
                 return
 
+    def _release(self) -> None:
+        self.consumer.release_but(self._intake.resting())
+
     def _make_room(self) -> None:
         self.consumer.allow(self._arrived + self._intake.room())
 
@@ -238,8 +243,8 @@ class Pipeline:
         while True:
             await asyncio.sleep(TICK)
             self.beat = self._clock.monotonic()
-            for partition in self._intake.promote():
-                self.consumer.release(partition)
+            self._intake.promote()
+            self._release()
             self.handler.tick(full=self._intake.room() == 0)
             self._make_room()
             resting = None if self._stopping else self.handler.paused(self._intake.partitions)
@@ -293,8 +298,9 @@ class Pipeline:
         self.consumer.paused = None
         going = self._leave(self._intake.partitions, ours=True)
         await self._emptied(going, STOP_DEADLINE)
-        self.handler.cancel()
-        await self._emptied(going, DRAIN_DEADLINE if self.recorder.pending else 0.0)
-        left = sum(len(holding.works) for holding in going)
+        left = self.handler.cancel()
+        # What was under way to the database or the broker gets a little longer than what was under way to a provider.
+        await self._emptied(going, DRAIN_DEADLINE)
+        left += sum(len(holding.works) for holding in going)
         await self.consumer.stop()
-        return max(left, self.recorder.pending) + await self.handler.close()
+        return left + await self.handler.close()

@@ -44,7 +44,7 @@ PATIENCE: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A record on its way to where it belongs. `reason` is why it goes to the DLQ, if it does."""
+    """A record on its way to where it belongs."""
 
     record: Record
     tenure: Tenure
@@ -52,7 +52,6 @@ class Copy:
     value: bytes | None
     headers: Headers
     timestamp_ms: int
-    dead: bool
 
 
 class Router:
@@ -133,7 +132,7 @@ class Router:
         if topic is None or fault is not None:
             headers = names.replace(headers, self._obituary(*(fault or ("UnknownChannel", ""))))
             topic = self._dlq
-        return Copy(record, tenure, topic, record.value, headers, max(0, record.timestamp_ms), topic == self._dlq)
+        return Copy(record, tenure, topic, record.value, headers, max(0, record.timestamp_ms))
 
     def _obituary(self, error_class: str, message: str) -> dict[str, str | None]:
         return {
@@ -162,7 +161,7 @@ class Router:
             copy.tenure.finish(copy.record.offset)
             if self._held_since is not None:
                 self._resume()
-        elif isinstance(failure, CannotPublish) and not copy.dead:
+        elif isinstance(failure, CannotPublish) and copy.value is not None:
             self._bury(copy, failure)
         else:
             # Its fate is unknown, or the broker will not have it now: again, and the offset waits.
@@ -181,9 +180,7 @@ class Router:
             names.VALUE_SHA256: hashlib.sha256(value).hexdigest(),
         }
         ours = [(name, text) for name, text in copy.headers if name in names.RESERVED]
-        self._publish(
-            replace(copy, topic=self._dlq, value=None, headers=names.replace(ours, changes), timestamp_ms=0, dead=True)
-        )
+        self._publish(replace(copy, topic=self._dlq, value=None, headers=names.replace(ours, changes), timestamp_ms=0))
 
     def _publish_again(self, now: float) -> None:
         if not self._again or self._again[0][0] > now:
@@ -231,8 +228,9 @@ class Router:
     def revoked(self, partitions: Sequence[Partition]) -> Offsets:
         """See `Member.revoked`."""
         self._settle(DRAIN_DEADLINE)
-        offsets = {partition: mark for partition, mark in self._committable().items() if partition in partitions}
-        left = sum(self._tenures[partition].unfinished for partition in partitions if partition in self._tenures)
+        going = {partition: self._tenures[partition] for partition in partitions if partition in self._tenures}
+        offsets = {partition: mark for partition, tenure in going.items() if (mark := tenure.mark) is not None}
+        left = sum(tenure.unfinished for tenure in going.values())
         self._emit(PartitionsRevoked(tuple(map(str, partitions)), left))
         self._forget(partitions)
         return offsets

@@ -122,9 +122,10 @@ class Sender:
             self._gatekeeper.submit(work)
 
     def _wanted(self) -> int:
-        """How many more records the lanes can use."""
+        """How many more records the lanes can use; 0 until it is worth a look-up, so that the gate is asked in batches."""
         waiting = self._lanes.waiting if self._single else self._lanes.startable()
-        return AHEAD * self._lanes.slots - waiting
+        room = AHEAD * self._lanes.slots - waiting
+        return room if room >= self._lanes.slots else 0
 
     def _admit(self, work: Work) -> None:
         """The gate knows nothing of it: it may be sent."""
@@ -339,10 +340,11 @@ class Sender:
         """See `Handler.tasks`."""
         return [self._gatekeeper.run()]
 
-    def cancel(self) -> None:
+    def cancel(self) -> int:
         """See `Handler.cancel`."""
-        for task in list(self._flying.values()):
+        for task in self._flying.values():
             task.cancel()
+        return len(self._flying)
 
     async def close(self) -> int:
         """See `Handler.close`."""

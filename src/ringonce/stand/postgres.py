@@ -72,11 +72,11 @@ class PostgresServer:
         Raises:
             StandError: no binaries, the port is taken, or the server did not come up within `deadline` seconds.
         """
-        home = PostgresHome.prepare(self._state.directory)
         if not self.running:
             require_free(self.port, NAME)
-            if not home.data.is_dir():
-                self._create(home)
+        home = PostgresHome.prepare(self._state.directory)
+        if not home.data.is_dir():
+            self._create(home)
         log = self._state.log(NAME)
         until = time.monotonic() + deadline
         seen: int | None = None
