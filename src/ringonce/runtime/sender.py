@@ -122,7 +122,7 @@ class Sender:
             self._gatekeeper.submit(work)
 
     def _wanted(self) -> int:
-        """How many more records the lanes can use; 0 until it is worth a look-up, so that the gate is asked in batches."""
+        """How many more records the lanes can use; 0 until a look-up is worth it: the gate is asked in batches."""
         waiting = self._lanes.waiting if self._single else self._lanes.startable()
         room = AHEAD * self._lanes.slots - waiting
         return room if room >= self._lanes.slots else 0
