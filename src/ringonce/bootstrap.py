@@ -199,13 +199,13 @@ def make_relay(row: ChannelRow, channel: ChannelSettings) -> Relay:
     """What builds the channel's calls.
 
     Raises:
-        ConfigurationError: the target is no URL.
+        ConfigurationError: the target is no URL, or an allowed host no host:port.
     """
     secret = channel.secret.get_secret_value().encode()
     try:
         return Relay(row, channel.target, secret, BodyFormat(channel.body), channel.allow_hosts)
     except BadTarget as error:
-        raise ConfigurationError([f"{channel_prefix(row.name)}TARGET: {error}"]) from None
+        raise ConfigurationError([f"{channel_prefix(row.name)}TARGET or ALLOW_HOSTS: {error}"]) from None
 
 
 def make_http(channel: ChannelSettings) -> HttpPort:

@@ -68,6 +68,14 @@ def host_port(url: str) -> str:
     return f"{host}:{port or DEFAULT_PORTS[parts.scheme]}"
 
 
+def _named_host(text: str) -> str:
+    """An entry of the allow-list. The port must be there: nobody should have to guess which one was meant."""
+    found = host_port(f"http://{text}")
+    if found != text.lower():
+        raise BadTarget(f"{text!r} on the allow-list is not host:port")
+    return found
+
+
 class Relay:
     """Builds the calls of one channel.
 
@@ -77,6 +85,9 @@ class Relay:
         secret: signs the body.
         body: what is posted.
         allowed: ``host:port`` of targets that may be called; `target`'s own is always among them.
+
+    Raises:
+        BadTarget: `target` is no URL, or one of `allowed` no ``host:port``.
     """
 
     def __init__(
@@ -85,7 +96,7 @@ class Relay:
         self._row = row
         self._target = target
         self._target_host = host_port(target)
-        self._allowed = {self._target_host, *(host.lower() for host in allowed)}
+        self._allowed = {self._target_host, *map(_named_host, allowed)}
         self._secret = secret
         self._format = body
         self._fixed = {"content-type": _CONTENT_TYPES[body], "x-channel": row.name}

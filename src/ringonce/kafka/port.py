@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Headers: TypeAlias = list[tuple[str, bytes | None]]
 Offsets: TypeAlias = "dict[Partition, int]"
@@ -19,6 +19,14 @@ class Partition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.number}]"
+
+
+def by_topic(partitions: Iterable[Partition]) -> tuple[str, ...]:
+    """Partitions for a person: ``notification-apns[0,1,2]``, one entry per topic."""
+    numbers: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        numbers.setdefault(partition.topic, []).append(partition.number)
+    return tuple(f"{topic}[{','.join(map(str, found))}]" for topic, found in numbers.items())
 
 
 class Record(NamedTuple):

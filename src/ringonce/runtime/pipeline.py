@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ringonce.errors import InternalError
+from ringonce.kafka.port import by_topic
 from ringonce.observe.events import PartitionsAssigned, PartitionsLost, PartitionsRevoked, Started, Stopped
 from ringonce.runtime.intake import Intake
 from ringonce.runtime.recorder import Recorder
@@ -176,7 +177,7 @@ class Pipeline:
         if self._stopping:
             self._intake.leaving(partitions)
         if partitions:
-            self._emit(PartitionsAssigned(tuple(map(str, partitions))))
+            self._emit(PartitionsAssigned(by_topic(partitions)))
             self.assigned_once.set()
 
     def arrived(self, records: Sequence[Record]) -> None:
@@ -192,7 +193,7 @@ class Pipeline:
         going = self._leave(partitions, ours=True)
         await self._emptied(going, DRAIN_DEADLINE)
         offsets = self._intake.marks(going)
-        self._emit(PartitionsRevoked(tuple(map(str, partitions)), sum(len(holding.works) for holding in going)))
+        self._emit(PartitionsRevoked(by_topic(partitions), sum(len(holding.works) for holding in going)))
         self._intake.close(going)
         return offsets
 
@@ -200,7 +201,7 @@ class Pipeline:
         """See `Owner.lost`."""
         if not partitions:
             return
-        self._emit(PartitionsLost(tuple(map(str, partitions))))
+        self._emit(PartitionsLost(by_topic(partitions)))
         self._intake.close(self._leave(partitions, ours=False))
 
     def commit_failed(self, partitions: Sequence[Partition]) -> None:

@@ -17,7 +17,7 @@ from ringonce.domain.ledger import Tenure
 from ringonce.domain.notification import Channel
 from ringonce.kafka import headers as names
 from ringonce.kafka.codec import Undecodable, decode_channel
-from ringonce.kafka.port import PublishFailed
+from ringonce.kafka.port import PublishFailed, by_topic
 from ringonce.kafka.port import Unpublishable as CannotPublish
 from ringonce.observe.events import Held, PartitionsAssigned, PartitionsLost, PartitionsRevoked, Resumed, Unpublishable
 from ringonce.runtime.envelope import open_record
@@ -223,7 +223,7 @@ class Router:
     def assigned(self, partitions: Sequence[Partition]) -> None:
         """See `Member.assigned`."""
         self._tenures.update({partition: Tenure(*partition) for partition in partitions})
-        self._emit(PartitionsAssigned(tuple(map(str, partitions))))
+        self._emit(PartitionsAssigned(by_topic(partitions)))
 
     def revoked(self, partitions: Sequence[Partition]) -> Offsets:
         """See `Member.revoked`."""
@@ -231,14 +231,14 @@ class Router:
         going = {partition: self._tenures[partition] for partition in partitions if partition in self._tenures}
         offsets = {partition: mark for partition, tenure in going.items() if (mark := tenure.mark) is not None}
         left = sum(tenure.unfinished for tenure in going.values())
-        self._emit(PartitionsRevoked(tuple(map(str, partitions)), left))
+        self._emit(PartitionsRevoked(by_topic(partitions), left))
         self._forget(partitions)
         return offsets
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """See `Member.lost`."""
         if partitions:
-            self._emit(PartitionsLost(tuple(map(str, partitions))))
+            self._emit(PartitionsLost(by_topic(partitions)))
         self._forget(partitions)
 
     def _forget(self, partitions: Sequence[Partition]) -> None:

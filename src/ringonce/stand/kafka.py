@@ -6,7 +6,6 @@ import functools
 import os
 import shutil
 import signal
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,12 +96,15 @@ class KafkaCluster:
                 self._launch(node)
             self._wait(self._nodes, frozenset(node.id for node in self._nodes), deadline)
         except BaseException:
-            self._stop([node.name for node in missing], grace=0)
+            _stop(self._state, [node.name for node in missing], grace=0)
             raise
 
     def stop(self, grace: float = _STOP_SECONDS) -> None:
         """Stops all brokers of the directory in an orderly way, after `grace` seconds by force; the data stays."""
-        self._stop([name for name in self._state.entries() if name.startswith("kafka-")], grace)
+        _stop(self._state, list(self._state.entries()), grace)
+        if self._training.exists():
+            with State(self._jars.folder.parent).exclusively("jars"):
+                self._end_training()
 
     def purge(self) -> None:
         """Removes the data; the brokers must be stopped. The next start begins with an empty cluster."""
@@ -185,18 +187,6 @@ class KafkaCluster:
                     raise StandError.with_log(what, self._state.log(node.name))
                 time.sleep(_POLL_SECONDS)
 
-    def _stop(self, names: Sequence[str], grace: float) -> None:
-        """Stops brokers together: of three, the last would wait in vain for a majority of controllers."""
-        entries = {name: entry for name in names if (entry := self._state.entries().get(name))}
-        for entry in entries.values():
-            entry.daemon.send(signal.SIGCONT)
-            entry.daemon.send(signal.SIGTERM)
-        deadline = time.monotonic() + grace
-        for name, entry in entries.items():
-            if not entry.daemon.wait_gone(max(deadline - time.monotonic(), 0)):
-                entry.daemon.kill()
-            self._state.forget(name)
-
     def _archive_classes(self) -> None:
         """Once per folder of jars: runs a broker to learn which classes it loads, and keeps them ready to map.
 
@@ -209,12 +199,38 @@ class KafkaCluster:
         with State(self._jars.folder.parent).exclusively("jars"):
             if archive.exists():
                 return
-            with tempfile.TemporaryDirectory(prefix="ringonce-") as scratch:
-                new = Path(scratch) / archive.name
-                teacher = KafkaCluster(Path(scratch), jars=self._jars.folder)
-                teacher._jvm_options = [f"-XX:ArchiveClassesAtExit={new}"]
+            self._end_training()
+            new = archive.with_suffix(".new")
+            new.unlink(missing_ok=True)
+            teacher = KafkaCluster(self._training, jars=self._jars.folder)
+            teacher._jvm_options = [f"-XX:ArchiveClassesAtExit={new}"]
+            try:
                 teacher.start()
-                teacher._stop(["kafka-1"], grace=_ARCHIVE_SECONDS)
-                new.touch()
-                shutil.copyfile(new, archive.with_suffix(".new"))
-            archive.with_suffix(".new").rename(archive)
+                _stop(teacher._state, ["kafka-1"], grace=_ARCHIVE_SECONDS)
+            finally:
+                self._end_training()
+            new.touch()
+            new.rename(archive)
+
+    @property
+    def _training(self) -> Path:
+        return self._jars.folder.with_name(f"{self._jars.folder.name}.training")
+
+    def _end_training(self) -> None:
+        """Removes the broker from which the classes are learnt, also one whose process was killed in the middle."""
+        training = State(self._training)
+        _stop(training, list(training.entries()), grace=0)
+        shutil.rmtree(self._training, ignore_errors=True)
+
+
+def _stop(state: State, names: Sequence[str], grace: float) -> None:
+    """Stops brokers together: of three, the last would wait in vain for a majority of controllers."""
+    entries = {name: entry for name, entry in state.entries().items() if name in names and name.startswith("kafka-")}
+    for entry in entries.values():
+        entry.daemon.send(signal.SIGCONT)
+        entry.daemon.send(signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    for name, entry in entries.items():
+        if not entry.daemon.wait_gone(max(deadline - time.monotonic(), 0)):
+            entry.daemon.kill()
+        state.forget(name)

@@ -53,15 +53,12 @@ class PostgresHome:
             return cls(folder, wheel / "bin", None)
         account = _account()
         _make_public(folder)
-        copy = folder / wheel.name
+        copy = folder / "wheel"
         if not copy.is_dir() and _runs(wheel / "bin", account):
             return cls(folder, wheel / "bin", account)
         if not copy.is_dir():
-            new = folder / f"{wheel.name}.new"
-            shutil.rmtree(new, ignore_errors=True)
-            shutil.copytree(wheel, new, symlinks=True, ignore=shutil.ignore_patterns("include"))
-            new.rename(copy)
-        return cls(folder, copy / "bin", account)
+            _copy_wheel(wheel, copy)
+        return cls(folder, copy / wheel.parent.name / wheel.name / "bin", account)
 
     def make_data_folder(self) -> Path:
         """An empty folder that the server's user owns, to become `data` by renaming."""
@@ -170,3 +167,17 @@ def _runs(binaries: Path, account: Account) -> bool:
     except OSError:
         return False
     return run.returncode == 0
+
+
+def _copy_wheel(wheel: Path, copy: Path) -> None:
+    """Copies the binaries, and the libraries that they look for in a folder beside their package."""
+    new = copy.with_name(f"{copy.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    package = wheel.parent
+    shutil.copytree(wheel, new / package.name / wheel.name, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, new / libraries.name, symlinks=True)
+    for folder in (new, *(each for each in new.rglob("*") if each.is_dir())):
+        folder.chmod(0o755)
+    new.rename(copy)
