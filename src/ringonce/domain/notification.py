@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 NANOS: Final = 1_000_000_000
@@ -49,6 +50,12 @@ _CHANNEL_NAMES: Final = {int(channel): channel.wire_name for channel in Channel}
 _PRIORITY_NAMES: Final = {int(priority): priority.wire_name for priority in Priority}
 
 
+@lru_cache(maxsize=4096)
+def _whole_seconds(seconds: int) -> str:
+    """Kept, because the notifications of one moment share it and each prints it more than once."""
+    return (_FIRST_SECOND + timedelta(seconds=seconds - _EARLIEST)).isoformat(timespec="seconds")
+
+
 @dataclass(frozen=True, slots=True)
 class Instant:
     """A protobuf Timestamp: `seconds` since the epoch (UTC) and `nanos` in 0 … 999,999,999."""
@@ -66,7 +73,7 @@ class Instant:
 
     def rfc3339(self) -> str:
         """As protobuf's JSON mapping prints it: UTC with 0, 3, 6 or 9 fractional digits."""
-        whole = (_FIRST_SECOND + timedelta(seconds=self.seconds - _EARLIEST)).isoformat(timespec="seconds")
+        whole = _whole_seconds(self.seconds)
         if not self.nanos:
             return f"{whole}Z"
         digits = f"{self.nanos:09d}"

@@ -16,7 +16,6 @@ import contextlib
 import fcntl
 import json
 import os
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,12 +36,14 @@ class Entry:
 
 
 class State:
-    """The entries of one stand directory. Every change is on disk before the call returns."""
+    """The entries of one stand directory. Every change is on disk before the call returns.
+
+    Any number of objects may stand for one directory, in any threads and processes: changes are made one at a time.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         self._path = self.directory / "state.json"
-        self._lock = threading.Lock()
 
     def log(self, name: str) -> Path:
         """Where the output of the service `name` goes."""
@@ -74,12 +75,12 @@ class State:
 
     def record(self, name: str, entry: Entry) -> None:
         """Writes down a service that is about to run."""
-        with self._lock:
+        with self.exclusively("state"):
             self._write({**self.entries(), name: entry})
 
     def forget(self, name: str) -> None:
         """Removes a service that was stopped."""
-        with self._lock:
+        with self.exclusively("state"):
             self._write({key: entry for key, entry in self.entries().items() if key != name})
 
     @contextlib.contextmanager
@@ -95,7 +96,6 @@ class State:
             name: {"pid": entry.daemon.pid, "started": entry.daemon.started, "ports": list(entry.ports)}
             for name, entry in entries.items()
         }
-        self.directory.mkdir(parents=True, exist_ok=True)
         new = self._path.with_suffix(".new")
         new.write_text(json.dumps({"services": services}, indent=2) + "\n")
         os.replace(new, self._path)  # noqa: PTH105 - atomic, and said so by name
