@@ -114,6 +114,10 @@ class GroupConsumer:
         # consume() waits out its timeout unless its batch is full: poll for one, then take what is there.
         first = self._consumer.poll(timeout if most else min(timeout, POLL))
         self._raise_interrupted()
+        # Asked before the new poll counts: this process may have been stopped within it, for longer than the group waits.
+        if self.stale():
+            self._rejoin()
+            return []
         self.last_poll = monotonic()
         if first is None:
             return []
@@ -217,6 +221,7 @@ class GroupConsumer:
         if self.stale():
             self._give_up(gone)
             return
+        self.last_poll = monotonic()  # we are being served; the drain that follows has the session timeout to itself
 
         def leave() -> None:
             self.commit(self._member.revoked(gone), wait=True)
@@ -228,8 +233,10 @@ class GroupConsumer:
         self._give_up([Partition(p.topic, p.partition) for p in partitions])
 
     def _give_up(self, partitions: Sequence[Partition]) -> None:
-        self._forget(partitions)
-        self._guard(lambda: self._member.lost(partitions))
+        ours = [partition for partition in partitions if partition in self._assignment]
+        self._forget(ours)
+        if ours:
+            self._guard(lambda: self._member.lost(ours))
 
     def _forget(self, partitions: Sequence[Partition]) -> None:
         self._assignment.difference_update(partitions)
@@ -245,6 +252,7 @@ class GroupConsumer:
 
     def _rejoin(self) -> None:
         log.warning("no poll within the session timeout: counting every partition as lost and joining anew")
+        # `last_poll` stays old until the member has heard of it: until then nobody may forward or commit.
         self._give_up(list(self._assignment))
         self._consumer.close()
         self._raise_interrupted()

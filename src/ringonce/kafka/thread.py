@@ -197,7 +197,15 @@ class ConsumerThread:
     def lost(self, partitions: Sequence[Partition]) -> None:
         """See `Member.lost`."""
         self._forget(partitions)
-        self._tell(self._owner.lost, partitions)
+        heard = threading.Event()
+
+        def tell() -> None:
+            self._owner.lost(partitions)
+            heard.set()
+
+        # This thread goes on only when the loop knows: until then the old last poll keeps it from forwarding.
+        self._tell(tell)
+        heard.wait(self._drain_deadline)
 
     def _forget(self, partitions: Sequence[Partition]) -> None:
         self._resting.difference_update(partitions)
