@@ -17,7 +17,7 @@ from ringonce.stand.errors import StandError
 from ringonce.stand.kafka import KafkaCluster
 from ringonce.stand.native import NativeStand
 from ringonce.stand.plan import Plan
-from ringonce.stand.ports import free_port
+from ringonce.stand.ports import free_port, is_free
 from ringonce.stand.postgres import PostgresServer
 from ringonce.stand.postgres_home import location
 from ringonce.stand.state import State
@@ -122,6 +122,16 @@ def test_a_paused_broker_says_nothing_until_it_is_resumed(cluster: KafkaCluster)
     cluster.resume()
     assert waiting == 1
     assert producer.flush(SECONDS) == 0
+
+
+@pytest.mark.broker
+def test_a_killed_broker_has_let_go_of_its_ports(cluster: KafkaCluster) -> None:
+    """When the call returns no thread of the JVM is left: what starts next can listen there."""
+    cluster.start()
+    port = int(cluster.bootstrap.rpartition(":")[2])
+    assert not is_free(port)
+    cluster.kill()
+    assert is_free(port)
 
 
 @pytest.mark.broker

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import psutil
@@ -36,6 +37,17 @@ def test_entries_survive_the_object(tmp_path: Path) -> None:
     State(tmp_path).record("postgres", entry)
     State(tmp_path).forget("postgres")
     assert State(tmp_path).entries() == {"kafka-1": entry}
+
+
+def test_changes_by_many_objects_at_once_are_all_kept(tmp_path: Path) -> None:
+    """Services start side by side, each with a view of its own, and a lost entry would be a lost process."""
+    names = [f"service-{number}" for number in range(40)]
+    entry = Entry(Daemon(4711, 1767225600.25), (19092,))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: State(tmp_path).record(name, entry), names))
+        assert set(State(tmp_path).entries()) == set(names)
+        list(pool.map(lambda name: State(tmp_path).forget(name), names[1:]))
+    assert State(tmp_path).entries() == {"service-0": entry}
 
 
 def test_nothing_recorded_is_nothing_running(tmp_path: Path) -> None:

@@ -169,14 +169,19 @@ class _Body(httpx.AsyncByteStream):
         return self
 
     async def __anext__(self) -> bytes:
+        cancels = cancellations()
         try:
             chunk = await self._reader.read_chunk()
         except PyreqwestError as error:
+            heed_cancellation(cancels)
             raise no_reply(error) from None
+        heed_cancellation(cancels)
         if chunk is None:
             raise StopAsyncIteration
         return bytes(chunk)
 
     async def aclose(self) -> None:
         """Let go of the connection; httpx calls this once."""
+        cancels = cancellations()
         await self._posted.__aexit__(None, None, None)
+        heed_cancellation(cancels)

@@ -96,12 +96,13 @@ class PyreqwestHttp:
         try:
             async with request as response:
                 heed_cancellation(cancels)
-                return Reply(
-                    response.status, readable_headers(response.headers), await first_bytes(response.body_reader)
-                )
+                headers = readable_headers(response.headers)
+                reply = Reply(response.status, headers, await first_bytes(response.body_reader))
         except PyreqwestError as error:
             heed_cancellation(cancels)
             raise no_reply(error, deadline) from None  # the cause names the URL
+        heed_cancellation(cancels)
+        return reply
 
     async def close(self) -> None:
         """Close every connection; calls under way end as `Unanswered`, later ones as `NotConnected`."""
@@ -164,10 +165,10 @@ def cancellations() -> int:
 
 
 def heed_cancellation(before: int) -> None:
-    """Raise the cancellation that came since `before` was counted.
+    """Raise the cancellation that came since `before` was counted; to be called after every await on pyreqwest.
 
-    pyreqwest takes the `CancelledError` out of the coroutine and looks, in no fixed order, whether it or the answer is
-    there first. When the answer wins, the cancellation would be lost and the caller never stop.
+    pyreqwest takes the `CancelledError` out of its coroutine and looks, in no fixed order, whether it or a result is
+    there first. When the result wins, the cancellation would be lost and the caller never stop.
     """
     if cancellations() > before:
         raise asyncio.CancelledError
@@ -217,11 +218,16 @@ def _readable(headers: HeaderMap, name: str) -> str:
 async def first_bytes(reader: ResponseBodyReader) -> bytes:
     """Read up to `ANSWER_LIMIT` bytes of a body, or what came of it before it broke or the deadline passed."""
     received = b""
-    try:
-        while len(received) < ANSWER_LIMIT and (chunk := await reader.read_chunk()) is not None:
-            received += bytes(chunk)
-    except PyreqwestError:
-        pass  # the status line has decided already
+    cancels = cancellations()
+    while len(received) < ANSWER_LIMIT:
+        try:
+            chunk = await reader.read_chunk()
+        except PyreqwestError:
+            chunk = None  # the status line has decided already
+        heed_cancellation(cancels)
+        if chunk is None:
+            break
+        received += bytes(chunk)
     return received[:ANSWER_LIMIT]
 
 

@@ -65,7 +65,7 @@ def host_port(url: str) -> str:
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.username is not None:
         raise BadTarget("the target is not an absolute http or https URL")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{host}:{port or DEFAULT_PORTS[parts.scheme]}"
+    return f"{host}:{DEFAULT_PORTS[parts.scheme] if port is None else port}"
 
 
 def _named_host(text: str) -> str:

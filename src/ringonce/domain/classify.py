@@ -65,7 +65,7 @@ def read_retry_after(text: str | None, now: float) -> float | None:
         return min(float(text), LONGEST_RETRY_AFTER)
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

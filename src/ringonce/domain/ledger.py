@@ -41,7 +41,7 @@ class Tenure:
         """The record is done for good. Late news for a closed tenure is ignored: another owner decides now."""
         if self.closed:
             return
-        if not self._open or offset < self._open[0]:
+        if not self._open or not self._open[0] <= offset <= self._open[-1] or offset in self._finished:
             raise ValueError(f"offset {offset} of {self.topic}[{self.partition}] was finished before or never came")
         self._finished.add(offset)
         while self._open and self._open[0] in self._finished:

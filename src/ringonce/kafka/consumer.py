@@ -114,7 +114,7 @@ class GroupConsumer:
         # consume() waits out its timeout unless its batch is full: poll for one, then take what is there.
         first = self._consumer.poll(timeout if most else min(timeout, POLL))
         self._raise_interrupted()
-        # Asked before the new poll counts: this process may have been stopped within it, for longer than the group waits.
+        # Asked before this poll counts: the process may have been stopped within it, for longer than the group waits.
         if self.stale():
             self._rejoin()
             return []

@@ -78,7 +78,7 @@ class Gatekeeper:
     def resubmit(self, works: Iterable[Work]) -> None:
         """Queue records again, before the others and in their order."""
         self._queue.extendleft(reversed(list(works)))
-        self._news.set()
+        self.nudge()
 
     def nudge(self) -> None:
         """More may be wanted now."""

@@ -8,10 +8,8 @@ Everything here runs in the event loop. The decisions are the domain's; this mod
 from __future__ import annotations
 
 import asyncio
-import heapq
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from ringonce.channels.registry import Destinations
@@ -22,6 +20,7 @@ from ringonce.runtime.breaker import Gate
 from ringonce.runtime.forwarder import Forwarder
 from ringonce.runtime.gatekeeper import Gatekeeper
 from ringonce.runtime.lanes import Lanes
+from ringonce.runtime.parking import Parking
 from ringonce.runtime.roots import Roots
 from ringonce.runtime.tries import Courier, Ending
 from ringonce.runtime.work import Phase
@@ -102,8 +101,7 @@ class Sender:
             abandoned=pipeline.abandoned,
         )
         self._flying: dict[Ticket, asyncio.Task[None]] = {}
-        self._held: list[tuple[float, int, Work]] = []  # a heap of (when, tie-breaker, work), by the monotonic clock
-        self._ties = count()
+        self._parking = Parking()
 
     def _make_gate(self, destination: str) -> Gate:
         return Gate(destination, self._clock, self._pipeline.around.emit, self._gate_opened, self._breaker_period)
@@ -256,6 +254,8 @@ class Sender:
     def _apply(self, work: Work, disposition: Disposition, outcome: Outcome | None) -> None:
         """Carry out what was decided."""
         match disposition:
+            case Record(status) if work.tenure.closed and status is not Status.DELIVERED:
+                self._pipeline.abandoned(work)  # its next owner sees for itself
             case Record(status):
                 work.phase = Phase.SETTLING
                 delivered = isinstance(outcome, Delivered)
@@ -271,7 +271,7 @@ class Sender:
                     self._leave_behind(work, ours=not work.tenure.closed)
                     return
                 work.single = True
-                heapq.heappush(self._held, (self._clock.monotonic() + after, next(self._ties), work))
+                self._parking.park(work, self._clock.monotonic() + after)
             case Skip():
                 self._pipeline.settled(work)
 
@@ -305,8 +305,9 @@ class Sender:
 
     def _leave_behind(self, work: Work, *, ours: bool) -> None:
         """Give up work that is not under way, but not the knowledge that it may have reached the provider."""
-        if ours and work.learned:
-            self._defer(work, Reason.BREAKER_OPEN)
+        put_off = defer(Reason.BREAKER_OPEN, work.situation(), self._row.ladder, self._clock.now())
+        if ours and work.learned and not isinstance(put_off, Hold):
+            self._apply(work, put_off, work.outcome)
         else:
             self._pipeline.abandoned(work)
 
@@ -316,14 +317,7 @@ class Sender:
             # Whoever sits on the room without using it makes some.
             for work in self._lanes.overflow():
                 self._defer(work, Reason.BUSY)
-        now = self._clock.monotonic()
-        due = []
-        while self._held and self._held[0][0] <= now:
-            work = heapq.heappop(self._held)[2]
-            if work.phase is Phase.QUEUED:
-                due.append(work)
-        if due:
-            self._gatekeeper.resubmit(due)
+        self._gatekeeper.resubmit(self._parking.due(self._clock.monotonic()))
         self._gatekeeper.distrust(self._recorder.resumed_at)
         self._pump()
 

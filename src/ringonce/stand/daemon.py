@@ -94,7 +94,7 @@ class Daemon:
         try:
             found = psutil.Process(self.pid)
             same = abs(found.create_time() - self.started) < _SAME_START_SECONDS
-            return found if same and found.status() != psutil.STATUS_ZOMBIE else None
+            return found if same and not _ended(found) else None
         except psutil.NoSuchProcess:
             return None
 
@@ -174,8 +174,12 @@ def _still(process: psutil.Process) -> bool:
 
 
 def _ended(process: psutil.Process) -> bool:
+    """Whether nothing of it is left but an entry in the process table.
+
+    The first thread of a killed JVM is a zombie while the others still hold its ports: only the last one's end counts.
+    """
     try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        return not process.is_running() or (process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1)
     except psutil.NoSuchProcess:
         return True
 
