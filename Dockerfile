@@ -1,5 +1,5 @@
 # One image for every role and for the mock providers: `docker run ringonce sender --channel firebase`, `... router`,
-# `... mock --name firebase --host 0.0.0.0 --port 8091`.
+# `... ringonce mock --name firebase --host 0.0.0.0 --port 8091`.
 
 FROM python:3.11-slim AS build
 WORKDIR /source
@@ -24,5 +24,4 @@ USER ringonce
 WORKDIR /tmp
 # Orderly stop on SIGTERM: the process drains before it exits, so a runtime should grant it some seconds.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["ringonce"]
-CMD ["--help"]
+CMD ["ringonce", "--help"]

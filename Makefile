@@ -54,7 +54,7 @@ env: $(ENV) ## Make or renew .venv (every other target does so when it has to)
 
 .PHONY: locks
 locks: $(LOCKED) ## Resolve requirements/ anew (LOCK_FLAGS=--upgrade for the newest)
-	@$(BIN)/uv pip compile pyproject.toml $(LOCK) -o requirements/runtime.txt
+	@$(BIN)/uv pip compile pyproject.toml --extra mock $(LOCK) -o requirements/runtime.txt
 	@$(BIN)/uv pip compile pyproject.toml --extra stand --group dev -c requirements/runtime.txt $(LOCK) \
 	  -o requirements/dev.txt
 
@@ -226,6 +226,7 @@ build: $(LOCKED) ## Build the wheel and the source archive into dist/
 	@$(BIN)/python -m build --no-isolation
 
 .PHONY: clean
-clean: ## Remove what was built and cached (not .venv, not the stand's data)
+clean: ## Stop the stand, remove its data, and what was built and cached (not .venv, not Kafka's jars)
+	@if [ -x $(BIN)/ringonce ]; then $(BIN)/ringonce stand down --purge; fi
 	@rm -rf dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find bench cmd gen src tests -type d -name __pycache__ -prune -exec rm -rf {} +
