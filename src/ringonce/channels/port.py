@@ -45,7 +45,7 @@ class HttpPort(Protocol):
     """
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, deadline: float) -> Reply:
-        """Post once.
+        """Post once. Cancelling ends the wait, not the request: what is on its way may still arrive.
 
         Args:
             url: absolute http or https URL.
@@ -61,5 +61,5 @@ class HttpPort(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give up idle connections; calls under way end as `Unanswered`."""
+        """Close the connections; calls under way end as `Unanswered`, though their requests may still arrive."""
         ...
