@@ -38,8 +38,10 @@ class HistoryRow:
         return self.notification_id, self.channel
 
     def bare(self) -> HistoryRow:
-        """The row with nothing in it that came from the payload but its id."""
-        return HistoryRow(self.notification_id, self.channel, self.status, self.root_id)
+        """The row with its id, channel and status only, and that it may have reached the provider, if so."""
+        return HistoryRow(
+            self.notification_id, self.channel, self.status, self.root_id, maybe_reached=self.maybe_reached
+        )
 
 
 class Gate(NamedTuple):

@@ -34,6 +34,20 @@ WHERE (excluded.status = 'delivered' AND log.status <> 'delivered')
 -- name: history
 SELECT channel, status, count(*) AS rows FROM notifications_log GROUP BY channel, status ORDER BY channel, status
 
+-- name: history_by_root
+-- What has become of each notification, its replays counted with it: delivered if any of them was.
+SELECT channel, status, count(*) AS rows
+FROM (
+    SELECT DISTINCT ON (root_id, channel) channel, status
+    FROM notifications_log
+    ORDER BY root_id, channel, status = 'delivered' DESC, recorded_at
+) AS ended
+GROUP BY channel, status
+ORDER BY channel, status
+
+-- name: replays_recorded
+SELECT count(*) FROM notifications_log WHERE replay_of IS NOT NULL
+
 -- name: truncate
 TRUNCATE notifications_log, processed_events
 

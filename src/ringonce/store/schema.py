@@ -72,5 +72,21 @@ def truncate(url: str) -> None:
 
 def history(url: str) -> list[Count]:
     """How many rows each channel has by status."""
+    return _counts(url, "history")
+
+
+def history_by_root(url: str) -> list[Count]:
+    """How many notifications each channel has by what has become of them, their replays counted with them."""
+    return _counts(url, "history_by_root")
+
+
+def _counts(url: str, query: str) -> list[Count]:
     with connect(url) as connection:
-        return [Count(*row) for row in connection.execute(QUERIES["history"])]
+        return [Count(*row) for row in connection.execute(QUERIES[query])]
+
+
+def replays_recorded(url: str) -> int:
+    """How many replayed notifications have come to an end."""
+    with connect(url) as connection:
+        found = connection.execute(QUERIES["replays_recorded"]).fetchone()
+        return 0 if found is None else int(found[0])

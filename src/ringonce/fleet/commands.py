@@ -1,0 +1,51 @@
+"""`ringonce fleet`."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Final
+
+import click
+
+from ringonce.channels.registry import CHANNELS
+from ringonce.errors import ConfigurationError
+from ringonce.fleet.plan import Member, members
+from ringonce.fleet.supervisor import Fleet
+from ringonce.runtime.lifecycle import run_async
+
+COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
+
+
+def _say(width: int, colours: dict[str, str], member: Member, line: str) -> None:
+    """One line of a member, behind its name; colours only on a terminal, and not where NO_COLOR is set."""
+    click.echo(f"{click.style(f'{member.name:<{width}}', fg=colours[member.name])} | {line}")
+
+
+def _counts(texts: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for text in texts:
+        channel, _, number = text.partition("=")
+        if not number.isdecimal():
+            raise ConfigurationError([f"--processes {text!r} is not CHANNEL=NUMBER"])
+        found[channel] = int(number)
+    return found
+
+
+@click.command()
+@click.option("--only", multiple=True, metavar="ROLE", help="Run these roles only: router, firebase, firebase-dlq …")
+@click.option("--processes", multiple=True, metavar="CHANNEL=N", help="Several senders for a channel.")
+@click.option("--delay", "delays", multiple=True, metavar="STAGE=TIME", help="A stage's delay, for every sender.")
+def fleet(only: tuple[str, ...], processes: tuple[str, ...], delays: tuple[str, ...]) -> None:
+    """Run all roles as child processes, with restart, until Ctrl-C.
+
+    For development and small installations. The roles read their settings from the environment as they would alone.
+
+    Example: ringonce fleet --processes firebase=2
+    """
+    flags = [flag for delay in delays for flag in ("--delay", delay)]
+    planned = members(list(CHANNELS), only, _counts(processes), flags)
+    width = max(len(member.name) for member in planned)
+    colours = {member.name: COLOURS[number % len(COLOURS)] for number, member in enumerate(planned)}
+    environment = {"RINGONCE_LOG_FORMAT": "text", **os.environ}
+    run_async(Fleet(planned, environment, partial(_say, width, colours)).run)
