@@ -185,6 +185,10 @@ verify: $(LOCKED) ## Generate again beside gen/ and compare
 	if diff -r -x __pycache__ gen "$$fresh/gen"; then echo "gen/ is what proto/ generates"; \
 	else echo "gen/ differs from what proto/ generates: run 'make proto-gen'" >&2; exit 1; fi
 
+.PHONY: docs
+docs: $(ENV) ## Generate docs/configuration.md from the settings
+	@$(BIN)/python docs/generate_configuration.py
+
 ##@ Checks and tests
 
 .PHONY: check

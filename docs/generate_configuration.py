@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 import click
 from pydantic import AliasChoices
-from pydantic_core import PydanticUndefined
 
 from ringonce.channels.registry import CHANNELS
 from ringonce.cli import router_command, sender_command
@@ -48,8 +47,9 @@ An empty variable is a value, not an absent one: `RINGONCE_NODE_ID=` is refused.
 
 `<CHANNEL>` is {channels}.
 
-Times are seconds. The flags for delays also take a unit: `250ms`, `2s`, `5m`, `1h`. Where a flag may be given several
-times its variable holds a list. `DATABASE_URL` and a channel's secret are never shown in a message or a log line.
+Times are seconds. The flags for delays also take a unit: `250ms`, `2s`, `5m`, `1h`. `--allow-host` and `--delay` may be
+given several times; hosts given by flag replace the variable's, a delay given by flag replaces that stage's only. The
+delays of a channel's stages must rise from one to the next.
 """
 
 ROLE: Final = """\
@@ -148,33 +148,25 @@ def all_options(command: click.Command) -> list[click.Option]:
 
 def type_text(schema: dict[str, Any]) -> str:
     """What a setting takes, from its JSON schema."""
-    for choice in schema.get("anyOf", ()):
-        if choice["type"] != "null":
-            schema = choice
+    schema = next((choice for choice in schema.get("anyOf", ()) if choice["type"] != "null"), schema)
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
-    match schema["type"]:
-        case "array":
-            return "list, separated by commas"
-        case "object":
-            return "JSON object"
-        case "integer":
-            return f"whole number{_range(schema)}"
-        case "number":
-            return f"number{_range(schema)}"
-        case _:
-            if schema.get("format") == "password":
-                return "secret"
-            return f"text, `{schema['pattern']}`" if "pattern" in schema else f"text{_length(schema)}"
+    if schema.get("format") == "password":
+        return "secret"
+    kinds = {"array": "list, separated by commas", "object": "JSON object", "integer": "whole number"}
+    kind: str = schema["type"]
+    return kinds.get(kind, "text" if kind == "string" else kind) + _bounds(schema)
 
 
-def _range(schema: dict[str, Any]) -> str:
-    low = f"above {schema['exclusiveMinimum']:g}" if "exclusiveMinimum" in schema else f"{schema['minimum']:g}"
-    return f", {low} to {schema['maximum']:g}"
-
-
-def _length(schema: dict[str, Any]) -> str:
-    return f", up to {schema['maxLength']} characters" if "maxLength" in schema else ""
+def _bounds(schema: dict[str, Any]) -> str:
+    if "pattern" in schema:
+        return f", `{schema['pattern']}`"
+    if "maxLength" in schema:
+        return f", up to {schema['maxLength']} characters"
+    if "maximum" in schema:
+        low = f"above {schema['exclusiveMinimum']:g}" if "exclusiveMinimum" in schema else f"{schema['minimum']:g}"
+        return f", {low} to {schema['maximum']:g}"
+    return ""
 
 
 def default_text(field: FieldInfo) -> str:
@@ -302,16 +294,15 @@ def knob_type(hint: Any) -> str:
 
 
 def table(lines: Iterable[Setting], columns: Sequence[str]) -> str:
-    """A Markdown table with the columns named."""
-    titles = {"variable": "variable", "flag": "flag", "type": "type", "default": "default", "meaning": "meaning"}
-    rows = [f"| {' | '.join(titles[column] for column in columns)} |", f"|{'---|' * len(columns)}"]
+    """A Markdown table; its columns are named like the fields of a line."""
+    rows = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     rows += [f"| {' | '.join(cell(getattr(line, column)) for column in columns)} |" for line in lines]
     return "\n".join(rows) + "\n"
 
 
 def cell(text: str) -> str:
-    """A cell's text: a pipe would end it, and it begins like a sentence."""
-    return (text[:1].upper() + text[1:] if text[:1].islower() and " " in text else text).replace("|", "\\|")
+    """A cell's text: a pipe would end it."""
+    return text.replace("|", "\\|")
 
 
 def page() -> str:

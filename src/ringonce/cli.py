@@ -12,6 +12,7 @@ import click
 
 from ringonce import bootstrap
 from ringonce.errors import ConfigurationError, InternalError, RingonceError
+from ringonce.fleet.commands import fleet
 from ringonce.mock.commands import mock
 from ringonce.observe import logs
 from ringonce.runtime.lifecycle import run_async, run_sync
@@ -75,11 +76,11 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
     """Forward notifications from the entry topic to each channel's, byte for byte."""
     if mode == "dlq":
         settings = load(StoreSettings, database_url=database_url, **flags)
-        logs.configure(settings.log_level)
+        logs.configure(settings.log_level, settings.log_format)
         run_async(partial(bootstrap.run_dlq_recorder, settings, None))
         return
     routing = load(RouterSettings, channel_names=channels, **flags)
-    logs.configure(routing.log_level)
+    logs.configure(routing.log_level, routing.log_format)
     run_sync(partial(bootstrap.run_router, routing))
 
 
@@ -133,7 +134,7 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
     }
     if mode == "dlq":
         recording = load(StoreSettings, **flags)
-        logs.configure(recording.log_level)
+        logs.configure(recording.log_level, recording.log_format)
         run_async(partial(bootstrap.run_dlq_recorder, recording, row))
         return
     named = {"retry-30s": delay_30s, "retry-5m": delay_5m}
@@ -142,7 +143,7 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
         **dict(_stage_delay(text) for text in delays),
     } or None
     settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags)
-    logs.configure(settings.log_level)
+    logs.configure(settings.log_level, settings.log_format)
     if dry_run:
         run_sync(partial(bootstrap.run_dry, settings, of_channel, row, click.echo))
     else:
@@ -165,7 +166,7 @@ def ringonce() -> None:
     """Notifications from Kafka to their recipients: one channel, once, in time."""
 
 
-for command in (db, history, mock, mocks, replay, seed, stand, topics):
+for command in (db, fleet, history, mock, mocks, replay, seed, stand, topics):
     ringonce.add_command(command)
 
 

@@ -39,6 +39,9 @@ class RoleSettings(BaseSettings):
     node_id: str = Field(default_factory=_node, min_length=1, max_length=200)
     """This process in headers and rows; the default is host and process id."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """How much is logged; at DEBUG one event per message."""
+    log_format: Literal["auto", "json", "text"] = "auto"
+    """JSON lines or lines for people; `auto` is text on a terminal and JSON elsewhere."""
     session_timeout: float = Field(10.0, ge=1.0, le=300.0)
     """Seconds after which the group gives a silent member's partitions to others; the broker has bounds of its own."""
 
@@ -83,6 +86,7 @@ class ChannelSettings(BaseSettings):
     allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """`host:port` of targets that may be called beside `target`'s own, separated by commas."""
     body: Literal["json", "protobuf"] = "json"
+    """What is posted: the notification's canonical JSON, or the payload's own bytes."""
     max_in_flight: int = Field(64, ge=1, le=4096)
     """Send slots."""
     max_attempts: int = Field(3, ge=1, le=20)
@@ -90,6 +94,7 @@ class ChannelSettings(BaseSettings):
     breaker_period: float = Field(5.0, gt=0, le=3600)
     """Seconds for which the circuit breaker stays open before it lets a probe through."""
     http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
+    """What speaks HTTP: pyreqwest is several times faster, httpx the second implementation of the same port."""
     delays: dict[str, float] = Field(default_factory=dict)
     """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""
 

@@ -6,6 +6,7 @@ Third-party loggers stay at WARNING: HTTP clients print whole URLs at INFO, and 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -32,11 +33,14 @@ PER_MESSAGE: Final = (Forwarded, Recorded)
 ALARMING: Final = (Held, PartitionsLost, RowStripped, Unpublishable)
 
 
-def configure(level: str = "INFO", *, json: bool | None = None) -> None:
-    """Set up logging for the process: to standard error, as JSON unless that is a terminal."""
-    as_json = not sys.stderr.isatty() if json is None else json
+def configure(level: str = "INFO", form: str = "auto") -> None:
+    """Set up logging for the process: to standard error; `form` is json, text, or auto: text on a terminal."""
+    terminal = sys.stderr.isatty()
+    as_json = form == "json" or (form == "auto" and not terminal)
     renderer: Any = (
-        structlog.processors.JSONRenderer(ensure_ascii=False) if as_json else structlog.dev.ConsoleRenderer()
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=terminal and "NO_COLOR" not in os.environ)
     )
     shared: list[Any] = [
         structlog.stdlib.add_log_level,

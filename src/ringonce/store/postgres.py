@@ -61,6 +61,11 @@ def address(url: str) -> str:
     return f"{known.get('host', 'localhost')}:{known.get('port', 5432)}/{known.get('dbname', '')}"
 
 
+def first_line(error: Exception) -> str:
+    """What went wrong, without the advice that libpq appends."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def translate(error: psycopg.Error) -> Exception:
     """What a library error means: about the data, or about the database."""
     state = error.sqlstate
@@ -154,7 +159,7 @@ class Access:
             await pool.open(wait=True, timeout=CONNECT_TIMEOUT)
         except (psycopg.Error, PoolTimeout) as error:
             await pool.close(timeout=0)
-            raise StoreAway(str(error).strip().splitlines()[-1] if str(error) else type(error).__name__) from error
+            raise StoreAway(first_line(error)) from error
         self._pool = pool
         return pool
 

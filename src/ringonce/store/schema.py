@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 
 from ringonce.errors import ServerUnreachable
-from ringonce.store.postgres import CONNECT_TIMEOUT, address
+from ringonce.store.postgres import CONNECT_TIMEOUT, address, first_line
 from ringonce.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def connect(url: str) -> psycopg.Connection:
     try:
         return psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT)
     except psycopg.Error as error:
-        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise ServerUnreachable("PostgreSQL", address(url), reason) from error
+        raise ServerUnreachable("PostgreSQL", address(url), first_line(error)) from error
 
 
 def migrate(url: str) -> list[str]:
