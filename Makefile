@@ -17,6 +17,8 @@ ENV := .venv/.installed
 BUF := PATH="$(CURDIR)/$(BIN):$$PATH" buf
 
 # What may be set on the command line.
+STAND ?=
+BROKERS ?=
 FAIL_RATE_503 ?= 0.5
 SEED_MESSAGES ?= 100
 PYTEST_FLAGS ?=
@@ -29,10 +31,11 @@ RECORDERS := $(CHANNELS:%=run-%-dlq)
 SERVED := db-init db-shell db-truncate db-history topic-create-all topic-delete-all run-router run-router-dlq \
   $(SENDERS) $(RECORDERS) seed
 
-# The stand's addresses, where the caller's environment names no others. Only for the targets that talk to the servers:
-# to `up` an address in the environment means "this server exists, start none", so it must not see the defaults.
-$(SERVED): export KAFKA_BOOTSTRAP ?= 127.0.0.1:19092
-$(SERVED): export DATABASE_URL ?= postgresql://ringonce@127.0.0.1:15441/ringonce
+# The stand's addresses, the same for each of the three, where the caller's environment names no others. Only for the
+# targets that talk to the servers: to `up` an address in the environment means "this server exists, start none", so it
+# must not see the defaults.
+$(SERVED): export KAFKA_BOOTSTRAP ?= 127.0.0.1:$(or $(RINGONCE_STAND_KAFKA_PORT),19092)
+$(SERVED): export DATABASE_URL ?= postgresql://ringonce@127.0.0.1:$(or $(RINGONCE_STAND_POSTGRES_PORT),15441)/ringonce
 
 # What signs the calls, for the mocks and for the senders alike: a development secret, unless the caller has its own.
 export MOCK_SECRET ?= development
@@ -77,18 +80,18 @@ $(ENV): $(LOCKED) pyproject.toml $(wildcard cmd/*)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --reinstall-package ringonce -e .
 	@touch $@
 
-##@ The stand (Kafka, PostgreSQL, mock providers; STAND=docker|native|embedded)
+##@ The stand: Kafka, PostgreSQL, mock providers (KAFKA_BOOTSTRAP, DATABASE_URL in the environment: use these instead)
 
 .PHONY: up
-up: $(ENV) ## Start what is missing and say where it is (KAFKA_BOOTSTRAP, DATABASE_URL: use these instead)
-	@$(BIN)/ringonce stand up
+up: $(ENV) ## Start what is missing and say where it is (STAND=docker, native or embedded; BROKERS=3)
+	@$(BIN)/ringonce stand $(if $(BROKERS),--brokers $(BROKERS)) up $(if $(STAND),--stand $(STAND))
 
 .PHONY: down
-down: $(ENV) ## Stop what `up` started
+down: $(ENV) ## Stop what `up` started, and nothing else
 	@$(BIN)/ringonce stand down
 
 .PHONY: logs
-logs: $(ENV) ## Show the stand's logs
+logs: $(ENV) ## Show the end of the stand's logs
 	@$(BIN)/ringonce stand logs
 
 .PHONY: ps

@@ -284,16 +284,23 @@ def run_replay(settings: RoleSettings, row: ChannelRow) -> Replay:
 
 
 def sender_settings(
-    channel: str, flags: Mapping[str, Any], channel_flags: Mapping[str, Any]
+    channel: str, flags: Mapping[str, Any], channel_flags: Mapping[str, Any], faults: Sequence[str] = ()
 ) -> tuple[StoreSettings, ChannelSettings]:
-    """Both parts of a sender's settings.
+    """Both parts of a sender's settings; `faults` have been found before.
 
     Raises:
         ConfigurationError: everything that is missing or wrong in either.
     """
     loader = Loader()
+    loader.faults += faults
     settings = loader.load(StoreSettings, flags)
     of_channel = loader.load(ChannelSettings, channel_flags, channel_prefix(channel))
+    if of_channel is not None:
+        for check in (with_settings, make_relay):
+            try:
+                check(channel_row(channel), of_channel)
+            except ConfigurationError as error:
+                loader.faults += error.faults
     loader.check()
     assert settings is not None and of_channel is not None  # noqa: S101, PT018 - check() has raised otherwise
     return settings, of_channel

@@ -138,11 +138,15 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
         run_async(partial(bootstrap.run_dlq_recorder, recording, row))
         return
     named = {"retry-30s": delay_30s, "retry-5m": delay_5m}
-    channel_flags["delays"] = {
-        **{stage: seconds for stage, seconds in named.items() if seconds is not None},
-        **dict(_stage_delay(text) for text in delays),
-    } or None
-    settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags)
+    given = {stage: seconds for stage, seconds in named.items() if seconds is not None}
+    faults = []
+    for text in delays:
+        try:
+            given.update([_stage_delay(text)])
+        except ConfigurationError as error:
+            faults += error.faults
+    channel_flags["delays"] = given or None
+    settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags, faults)
     logs.configure(settings.log_level, settings.log_format)
     if dry_run:
         run_sync(partial(bootstrap.run_dry, settings, of_channel, row, click.echo))
@@ -152,7 +156,7 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
 
 def _stage_delay(text: str) -> tuple[str, float]:
     stage, equals, delay = text.partition("=")
-    if not equals:
+    if not stage or not equals:
         raise ConfigurationError([f"--delay {text!r} is not STAGE=TIME"])
     try:
         return stage, Duration().convert(delay, None, None)

@@ -11,14 +11,18 @@ import socket
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ringonce.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic.fields import FieldInfo
+
 PREFIX = "RINGONCE_"
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def _node() -> str:
@@ -72,6 +76,17 @@ class DatabaseSettings(BaseSettings):
     database_url: SecretStr = Field(min_length=1, validation_alias=AliasChoices("database_url", "DATABASE_URL"))
 
 
+class _Environment(EnvSettingsSource):
+    """Hands on what is no JSON where JSON should be: it is then a fault among the others, not one that hides them."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """See `EnvSettingsSource`."""
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except ValueError:
+            return value
+
+
 class ChannelSettings(BaseSettings):
     """What a sender needs to know of its channel: `RINGONCE_CHANNELS__<NAME>__*`."""
 
@@ -95,13 +110,27 @@ class ChannelSettings(BaseSettings):
     """Seconds for which the circuit breaker stays open before it lets a probe through."""
     http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
     """What speaks HTTP: pyreqwest is several times faster, httpx the second implementation of the same port."""
-    delays: dict[str, float] = Field(default_factory=dict)
+    delays: dict[str, Seconds] = Field(default_factory=dict)
     """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""
 
     @field_validator("allow_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return _words(value)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - there is no such file; pydantic-settings' names
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags first, then the environment."""
+        assert isinstance(env_settings, EnvSettingsSource)  # noqa: S101 - for the type checker
+        prefix, delimiter = env_settings.env_prefix, env_settings.env_nested_delimiter
+        return init_settings, _Environment(settings_cls, env_prefix=prefix, env_nested_delimiter=delimiter)
 
 
 def _words(value: object) -> object:

@@ -43,7 +43,10 @@ class Call(NamedTuple):
 
 
 class ScriptedHttp:
-    """Implements `HttpPort`: the next answer of the script, else what `always` says. An answer takes `latency` seconds."""
+    """Implements `HttpPort`: the next answer of the script, else what `always` says.
+
+    An answer takes `latency` seconds.
+    """
 
     def __init__(self, *script: Answer) -> None:
         self.script: deque[Answer] = deque(script)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.fakes.clock import EPOCH
+
 from ringonce.channels.registry import CHANNELS, ChannelRow
 from ringonce.channels.relay import BodyFormat, Relay
 from ringonce.domain.disposition import Status
@@ -16,7 +18,6 @@ from ringonce.kafka.port import Partition, Record
 from ringonce.runtime.envelope import open_record
 from ringonce.runtime.work import Work
 from ringonce.store.port import HistoryRow
-from tests.fakes.clock import EPOCH
 
 if TYPE_CHECKING:
     from ringonce.kafka.port import Headers

@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
+from tests.fakes.faults import Faults
+
 from ringonce.domain.disposition import Status
 from ringonce.store.port import RowsRefused, StoreAway
-from tests.fakes.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -52,6 +53,17 @@ class MemoryStore:
         if fault is not None:
             raise fault
         self.batches.append(list(rows))
+        self.write(gate, rows)
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise StoreAway("the answer was lost")
+
+    def write(self, gate: Gate, rows: Sequence[HistoryRow]) -> None:
+        """What the statement does, all or nothing.
+
+        Raises:
+            RowsRefused: as PostgreSQL would.
+        """
         for row in rows:
             state = self.refuses(row) or _refusal(row)
             if state is not None:
@@ -60,9 +72,6 @@ class MemoryStore:
             raise RowsRefused("21000")
         for row in rows:
             self._write(gate, row)
-        if self.lost_answers:
-            self.lost_answers -= 1
-            raise StoreAway("the answer was lost")
 
     def _write(self, gate: Gate, row: HistoryRow) -> None:
         self.gates.setdefault((gate.consumer, row.notification_id), gate.owner)

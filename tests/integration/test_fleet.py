@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from ringonce.domain.notification import Channel
 from tests.fixtures.rows import untruths
 from tests.fixtures.site import notification
 from tests.fixtures.waiting import eventually
 
+from ringonce.domain.notification import Channel
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ringonce.mock.thread import MockProvider
     from tests.fixtures.fleet import Fleet
     from tests.fixtures.site import Site
+
+    from ringonce.mock.thread import MockProvider
 
 pytestmark = [pytest.mark.broker, pytest.mark.database]
 

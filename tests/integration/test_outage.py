@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from ringonce.errors import WorkLeftBehind
 from tests.fixtures import servers
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.rows import beyond_the_first, untruths
 from tests.fixtures.site import Site, notification
 from tests.fixtures.waiting import eventually
 
+from ringonce.errors import WorkLeftBehind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from tests.fixtures.journal import Journal
+
     from ringonce.mock.thread import MockProvider
     from ringonce.stand.kafka import KafkaCluster
     from ringonce.stand.postgres import PostgresServer
-    from tests.fixtures.journal import Journal
 
 pytestmark = [pytest.mark.broker, pytest.mark.database]
 
@@ -39,7 +40,7 @@ def postgres(tmp_path: Path) -> Iterator[PostgresServer]:
 async def test_without_the_database_finished_work_waits_and_is_recorded_when_it_is_back(
     site: Site, fleet: Fleet, providers: Mapping[str, MockProvider], postgres: PostgresServer
 ) -> None:
-    """PostgreSQL is killed while calls are under way: nothing is forwarded, everything is recorded, nothing is repeated."""
+    """PostgreSQL is killed while calls are under way: nothing is forwarded or repeated, everything is recorded."""
     site.prepare(["firebase"])
     firebase = providers["firebase"]
     firebase.chaos(LATENCY_MS=50)
@@ -61,9 +62,14 @@ async def test_without_the_database_finished_work_waits_and_is_recorded_when_it_
 
 
 async def test_an_outage_outlasts_a_stop_of_the_sender(
-    site: Site, fleet: Fleet, providers: Mapping[str, MockProvider], postgres: PostgresServer
+    site: Site,
+    fleet: Fleet,
+    providers: Mapping[str, MockProvider],
+    postgres: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Told to stop while the database hangs, it says what it leaves behind; that comes again under the same key."""
+    monkeypatch.setattr("ringonce.runtime.pipeline.STOP_DEADLINE", 1.0)
     site.prepare(["firebase"])
     firebase = providers["firebase"]
     sender = fleet.sender()

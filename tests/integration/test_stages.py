@@ -6,29 +6,32 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fixtures.site import headers_of, notification
+from tests.fixtures.waiting import eventually
 
 from ringonce.channels.registry import CHANNELS
 from ringonce.domain.stages import Ladder, Stage
-from tests.fixtures.site import headers_of, notification
-from tests.fixtures.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ringonce.mock.thread import MockProvider
     from tests.fixtures.fleet import Fleet
     from tests.fixtures.site import Site
 
+    from ringonce.mock.thread import MockProvider
+
 pytestmark = [pytest.mark.broker, pytest.mark.database]
 
-MERGED = Ladder((Stage("retry-1m", 60.0), Stage("retry-30s", 30.0, retired=True), Stage("retry-5m", 300.0, retired=True)))
+MERGED = Ladder(
+    (Stage("retry-1m", 60.0), Stage("retry-30s", 30.0, retired=True), Stage("retry-5m", 300.0, retired=True))
+)
 """One stage of a minute in place of two; those are still read."""
 
 
 async def test_two_retry_stages_become_one_by_one_edit(
     site: Site, fleet: Fleet, providers: Mapping[str, MockProvider]
 ) -> None:
-    """What waits in the old stages is delivered; what fails anew passes through the new stage alone, then to the DLQ."""
+    """What waits in an old stage is delivered; what fails anew passes through the new stage alone, then to the DLQ."""
     site.prepare(["firebase"])
     firebase = providers["firebase"]
     firebase.chaos(STATUS=503, RETRY_AFTER="")

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from ringonce.stand.errors import StandError
 from ringonce.stand.kafka import KafkaCluster
-from ringonce.stand.native import NativeStand
+from ringonce.stand.local import LocalStand
 from ringonce.stand.plan import Plan
 from ringonce.stand.ports import free_port, is_free
 from ringonce.stand.postgres import PostgresServer
@@ -231,8 +231,7 @@ def test_roots_data_is_where_no_private_folder_must_be_opened(server: PostgresSe
 def test_up_is_idempotent_and_down_leaves_nothing(tmp_path: Path) -> None:
     """`up` starts what is missing, also after a kill; an external server is left alone; `down` ends what `up` began."""
     plan = Plan(kafka_port=free_port(), postgres_port=free_port(), mocks={})
-    (tmp_path / "jars").symlink_to(JARS)
-    stand = NativeStand(tmp_path, {}, plan)
+    stand = LocalStand(tmp_path, {}, plan, jars=JARS)
     try:
         first = {service.name: service for service in stand.up()}
         assert {name: service.condition for name, service in first.items()} == {"kafka-1": "up", "postgres": "up"}
@@ -245,14 +244,12 @@ def test_up_is_idempotent_and_down_leaves_nothing(tmp_path: Path) -> None:
         assert second["postgres"].condition == "up"
         assert second["postgres"].pid != first["postgres"].pid
 
-        other = NativeStand(
-            tmp_path / "other", stand.addresses, Plan(kafka_port=free_port(), postgres_port=1, mocks={})
-        )
+        other = LocalStand(tmp_path / "other", stand.addresses, Plan(kafka_port=free_port(), postgres_port=1, mocks={}))
         assert [service.condition for service in other.up()] == ["external", "external"]
         assert other.down() == []
 
         with pytest.raises(StandError, match="taken by a program that this stand did not start"):
-            NativeStand(tmp_path / "third", {"KAFKA_BOOTSTRAP": stand.addresses["KAFKA_BOOTSTRAP"]}, plan).up()
+            LocalStand(tmp_path / "third", {"KAFKA_BOOTSTRAP": stand.addresses["KAFKA_BOOTSTRAP"]}, plan).up()
     finally:
         stopped = stand.down(purge=True)
     assert sorted(stopped) == ["kafka-1", "postgres"]

@@ -6,7 +6,6 @@ from signal import SIGTERM
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.fixtures.rows import beyond_the_first, untruths
 from tests.fixtures.site import notification
 from tests.fixtures.waiting import eventually
@@ -14,9 +13,10 @@ from tests.fixtures.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ringonce.mock.thread import MockProvider
     from tests.fixtures.program import Programs
     from tests.fixtures.site import Site
+
+    from ringonce.mock.thread import MockProvider
 
 pytestmark = [pytest.mark.broker, pytest.mark.database]
 
@@ -98,8 +98,12 @@ async def test_a_second_signal_ends_it_at_once(
     first = programs.start(*SENDER)
     await eventually(firebase.calls)
     first.send(SIGTERM)
-    # Again and again: the second that comes through ends it.
-    await eventually(lambda: (first.send(SIGTERM) if first.running else None) or not first.running)
+
+    def insist() -> bool:
+        first.send(SIGTERM)
+        return not first.running
+
+    await eventually(insist)
     assert first.wait() == 5
     firebase.chaos(HANG=False)
     programs.start(*SENDER)

@@ -1,7 +1,8 @@
-"""The command group `stand` and the native stand, where no server has to be started for it."""
+"""The command group `stand` and the local stands, where no server has to be started for it."""
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -11,8 +12,8 @@ from click.testing import CliRunner
 
 from ringonce.stand.commands import stand
 from ringonce.stand.errors import StandError
-from ringonce.stand.native import NativeStand
-from ringonce.stand.plan import Plan
+from ringonce.stand.local import LocalStand
+from ringonce.stand.plan import Kind, Plan
 from ringonce.stand.ports import LOOPBACK, free_port
 from ringonce.stand.program import Program
 from ringonce.stand.state import State
@@ -47,11 +48,11 @@ def server_program(port: int, body: str = "") -> Program:
 
 def test_external_servers_are_used_and_nothing_is_started(tmp_path: Path, listener: str) -> None:
     environment = {"KAFKA_BOOTSTRAP": listener, "DATABASE_URL": f"postgresql://me:secret@{listener}/db"}
-    native = NativeStand(tmp_path, environment, NOTHING)
-    services = native.up()
+    local = LocalStand(tmp_path, environment, NOTHING)
+    services = local.up()
     assert [(each.name, each.condition) for each in services] == [("kafka", "external"), ("postgres", "external")]
     assert services[1].address == f"postgresql://me:***@{listener}/db"
-    assert native.addresses == environment
+    assert local.addresses == environment
     assert State(tmp_path).entries() == {}
 
 
@@ -62,7 +63,7 @@ def test_external_servers_that_do_not_answer_are_all_named_without_passwords(tmp
         "DATABASE_URL": f"postgresql://me:secret@{LOOPBACK}:{port}/db",
     }
     with pytest.raises(StandError) as caught:
-        NativeStand(tmp_path, environment, NOTHING).up()
+        LocalStand(tmp_path, environment, NOTHING).up()
     assert f"KAFKA_BOOTSTRAP points at {LOOPBACK}:{port}" in str(caught.value)
     assert f"DATABASE_URL points at postgresql://me:***@{LOOPBACK}:{port}/db" in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -70,8 +71,8 @@ def test_external_servers_that_do_not_answer_are_all_named_without_passwords(tmp
 
 
 def test_its_own_addresses_in_the_environment_do_not_make_it_external(tmp_path: Path) -> None:
-    addresses = NativeStand(tmp_path, {}, NOTHING).addresses
-    assert {each.condition for each in NativeStand(tmp_path, addresses, NOTHING).services()} == {"down"}
+    addresses = LocalStand(tmp_path, {}, NOTHING).addresses
+    assert {each.condition for each in LocalStand(tmp_path, addresses, NOTHING).services()} == {"down"}
 
 
 def test_a_program_is_started_once_and_stopped(tmp_path: Path) -> None:
@@ -124,8 +125,69 @@ def test_env_is_for_a_shell(tmp_path: Path) -> None:
     assert "export KAFKA_BOOTSTRAP=127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094\n" in result.output
 
 
+def test_env_knows_what_was_brought_up(tmp_path: Path) -> None:
+    """Nobody has to repeat the number of brokers or the ports."""
+    State(tmp_path).remember(Plan(Kind.NATIVE, brokers=3, kafka_port=20_000))
+    environment = {"KAFKA_BOOTSTRAP": "", "DATABASE_URL": ""}
+    result = CliRunner(env=environment).invoke(stand, ["--directory", str(tmp_path), "env"], catch_exceptions=False)
+    assert "export KAFKA_BOOTSTRAP=127.0.0.1:20000,127.0.0.1:20001,127.0.0.1:20002\n" in result.output
+
+
+def test_one_broker_of_the_stands_own_is_not_external(tmp_path: Path) -> None:
+    plan = Plan(brokers=3, mocks={})
+    environment = {"KAFKA_BOOTSTRAP": f"{LOOPBACK}:{plan.kafka_port}"}
+    assert LocalStand(tmp_path, environment, plan).addresses["KAFKA_BOOTSTRAP"] == plan.bootstrap
+
+
+def test_native_without_java_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StandError, match="no `java` in PATH"):
+        LocalStand(tmp_path, {}, Plan(postgres_port=free_port())).up()
+    assert State(tmp_path).entries() == {}
+    assert State(tmp_path).plan() is None
+
+
+def test_the_embedded_stand_has_one_broker(tmp_path: Path) -> None:
+    with pytest.raises(StandError, match="one broker, not 3; native and docker have three"):
+        LocalStand(tmp_path, {}, Plan(Kind.EMBEDDED, brokers=3)).up()
+
+
+def test_a_stand_of_which_nothing_came_up_is_not_remembered(tmp_path: Path, listener: str) -> None:
+    port = int(listener.rpartition(":")[2])
+    external = {"DATABASE_URL": f"postgresql://{listener}/db"}
+    with pytest.raises(StandError, match=f"kafka: port {port} is taken .* --kafka-port PORT"):
+        LocalStand(tmp_path, external, Plan(Kind.EMBEDDED, kafka_port=port, mocks={})).up()
+    assert State(tmp_path).plan() is None
+
+
+def test_a_full_disk_is_said_before_anything_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=3 * 1024**2)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(StandError, match="has 3 MB free; the stand needs 500 MB"):
+        LocalStand(tmp_path, {}, Plan(Kind.EMBEDDED)).up()
+    assert State(tmp_path).entries() == {}
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StandError, match=r"file/stand: the stand cannot keep its files here \(Not a directory\)"):
+        LocalStand(tmp_path / "file" / "stand", {}, Plan(Kind.EMBEDDED)).up()
+
+
+def test_logs_of_all_services_are_shown_together(tmp_path: Path) -> None:
+    State(tmp_path).log("kafka").parent.mkdir()
+    for name in ("postgres", "kafka"):
+        State(tmp_path).log(name).write_text("ready\n")
+    paths = [str(State(tmp_path).log(name)) for name in ("kafka", "postgres")]
+    local = LocalStand(tmp_path, {}, NOTHING)
+    assert local.show_logs(None, 5, follow=True) == ["tail", "-n", "5", "-F", *paths]
+    assert local.show_logs("postgres", 5, follow=False) == ["tail", "-n", "5", paths[1]]
+    assert LocalStand(tmp_path / "none", {}, NOTHING).show_logs(None, 5, follow=False) == []
+
+
 def test_logs_of_an_unknown_service_name_the_known_ones(tmp_path: Path) -> None:
     State(tmp_path).log("postgres").parent.mkdir()
     State(tmp_path).log("postgres").write_text("ready\n")
     with pytest.raises(StandError, match="no log of 'kafka'; there are: postgres"):
-        NativeStand(tmp_path, {}, NOTHING).log("kafka")
+        LocalStand(tmp_path, {}, NOTHING).show_logs("kafka", 1, follow=False)

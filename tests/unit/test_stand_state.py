@@ -15,6 +15,7 @@ import pytest
 
 from ringonce.stand.daemon import Daemon
 from ringonce.stand.errors import StandError
+from ringonce.stand.plan import Kind, Plan
 from ringonce.stand.state import Entry, State
 
 if TYPE_CHECKING:
@@ -39,6 +40,16 @@ def test_entries_survive_the_object(tmp_path: Path) -> None:
     assert State(tmp_path).entries() == {"kafka-1": entry}
 
 
+def test_the_plan_survives_the_object_and_its_services(tmp_path: Path) -> None:
+    plan = Plan(Kind.EMBEDDED, kafka_port=20_000, postgres_port=20_001)
+    State(tmp_path).remember(plan)
+    State(tmp_path).record("kafka", Entry(Daemon(4711, 1767225600.25), (20_000,)))
+    State(tmp_path).forget("kafka")
+    assert State(tmp_path).plan() == plan
+    State(tmp_path).remember(None)
+    assert State(tmp_path).plan() is None
+
+
 def test_changes_by_many_objects_at_once_are_all_kept(tmp_path: Path) -> None:
     """Services start side by side, each with a view of its own, and a lost entry would be a lost process."""
     names = [f"service-{number}" for number in range(40)]
@@ -56,7 +67,17 @@ def test_nothing_recorded_is_nothing_running(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"services": {"a": {"pid": 1}}}', '{"services": []}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"services": {}, "plan": {"kind": "wooden"}}',
+        "",
+        "{",
+        "[]",
+        '{"services": {"a": {"pid": 1}}}',
+        '{"services": []}',
+    ],
+)
 def test_a_broken_record_is_said_and_not_guessed_at(tmp_path: Path, text: str) -> None:
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(StandError, match=r"state\.json cannot be read"):
@@ -121,9 +142,11 @@ def test_kill_takes_the_children_along(tmp_path: Path) -> None:
 
 
 def test_the_file_is_readable_by_others_tools(tmp_path: Path) -> None:
+    State(tmp_path).remember(Plan())
     State(tmp_path).record("postgres", Entry(Daemon(1, 2.5), (15441,)))
     text = json.loads((tmp_path / "state.json").read_text())
-    assert text == {"services": {"postgres": {"pid": 1, "started": 2.5, "ports": [15441]}}}
+    plan = {"kind": "native", "brokers": 1, "kafka_port": 19092, "postgres_port": 15441}
+    assert text == {"plan": plan, "services": {"postgres": {"pid": 1, "started": 2.5, "ports": [15441]}}}
 
 
 def _pid_from(path: Path) -> Daemon:

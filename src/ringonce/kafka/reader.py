@@ -53,8 +53,10 @@ class BoundedReader:
                 if message.error() is not None:
                     continue
                 record = to_record(message)
-                self._positions[record.partition.number] = record.offset + 1
-                if record.offset < self._ends[record.partition.number]:
+                end = self._ends[record.partition.number]
+                # What lies past the end is the next call's: the position must not move beyond it.
+                self._positions[record.partition.number] = min(record.offset + 1, end)
+                if record.offset < end:
                     records.append(record)
             if records:
                 return records
@@ -64,7 +66,8 @@ class BoundedReader:
     def _step_over_gaps(self) -> None:
         """Where the consumer stands may lie past the last record that there is."""
         for place in self._consumer.position([TopicPartition(self._topic, number) for number in self._ends]):
-            self._positions[place.partition] = max(self._positions[place.partition], place.offset)
+            reached = min(place.offset, self._ends[place.partition])
+            self._positions[place.partition] = max(self._positions[place.partition], reached)
 
     def commit(self) -> None:
         """The group stands where this reader stands."""

@@ -231,6 +231,7 @@ class ProducerThread:
         self._failed = failed
         self._stopping = threading.Event()
         self._reports: deque[tuple[Callable[[PublishFailed | None], None], PublishFailed | None]] = deque()
+        self._awaited = False  # whether the loop has been told of reports that it has not taken yet
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
 
     def start(self) -> None:
@@ -249,20 +250,20 @@ class ProducerThread:
         """See `Publisher.publish`; `done` runs in the event loop."""
 
         def report(failure: PublishFailed | None) -> None:
+            # First the report, then the look at the flag, which the loop clears before it takes what is there: of two
+            # threads that report at once (a publish may fail in the loop's own) neither can rely on the other in vain.
             self._reports.append((done, failure))
-            if len(self._reports) == 1:
+            if not self._awaited:
+                self._awaited = True
                 with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(self._deliver_reports)
 
         self._producer.publish(topic, key, value, headers, report, timestamp_ms)
 
     def _deliver_reports(self) -> None:
-        # Taken out before they are run: a report that arrives meanwhile finds the queue empty and wakes the loop anew.
-        reports = [self._reports.popleft() for _ in range(len(self._reports))]
-        for done, failure in reports:
+        self._awaited = False
+        for done, failure in [self._reports.popleft() for _ in range(len(self._reports))]:
             done(failure)
-        if self._reports:
-            self._loop.call_soon(self._deliver_reports)
 
     def stop(self, timeout: float) -> int:
         """Flush for up to `timeout` seconds and end the thread; how many records' fate is still open."""

@@ -10,10 +10,13 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from ringonce.domain.stages import DLQ, MAIN
-from ringonce.errors import ServerUnreachable
+from ringonce.errors import RingonceError, ServerUnreachable
+from ringonce.kafka.embedded import CLUSTER_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
     from ringonce.domain.stages import Ladder
 
@@ -23,6 +26,11 @@ ENTRY_BYTES: Final = 1_048_588
 HEADROOM: Final = 64 * 1024
 """What every topic behind the entry topic accepts more, so that a forward with its headers fits."""
 PARTITIONS: Final = 6
+EMBEDDED: Final = (
+    "is on an embedded broker: four partitions, one copy in memory, no settings;"
+    " conclude nothing about durability or rebalances"
+)
+"""The one finding about a topic there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +108,21 @@ class Finding:
         return f"topic {self.topic}: {self.text}"
 
 
+def _embedded(metadata: ClusterMetadata) -> bool:
+    return str(metadata.cluster_id).startswith(CLUSTER_ID)
+
+
+class TopicsStay(RingonceError):  # noqa: N818 - what happens
+    """The broker cannot delete topics."""
+
+    exit_code = 4
+
+
 class TopicAdmin:
     """Creates, deletes and checks topics.
+
+    An embedded broker knows neither CreateTopics nor a topic's settings, and hangs up on whoever asks: it is known by
+    its cluster id, and not asked.
 
     Raises, from every method:
         ServerUnreachable: the broker did not answer in time.
@@ -117,22 +138,36 @@ class TopicAdmin:
         reason = inner.str() if isinstance(inner, KafkaError) else str(error)
         return ServerUnreachable("Kafka", self._bootstrap, reason or type(error).__name__)
 
-    def brokers(self) -> int:
-        """How many brokers the cluster has; the first thing to ask, because it shows that one is there."""
+    def _metadata(self, topic: str | None = None) -> ClusterMetadata:
         try:
-            return len(self._client.list_topics(timeout=self._timeout).brokers)
+            return self._client.list_topics(topic, timeout=self._timeout)
         except KafkaException as error:
             raise self._unreachable(error) from error
 
+    def brokers(self) -> int:
+        """How many brokers the cluster has; the first thing to ask, because it shows that one is there."""
+        return len(self._metadata().brokers)
+
     def create(self, wanted: Sequence[TopicSpec], partitions: int = PARTITIONS) -> list[str]:
         """Create what is missing, with replication 3 where there are three brokers; the names of the new ones."""
-        replication = 3 if self.brokers() >= 3 else 1  # noqa: PLR2004 - the design's replication
+        metadata = self._metadata()
+        if _embedded(metadata):
+            missing = [spec.name for spec in wanted if spec.name not in metadata.topics]
+            for name in missing:
+                self._metadata(name)  # there, to be asked for is to be made
+            return missing
+        replication = 3 if len(metadata.brokers) >= 3 else 1  # noqa: PLR2004 - the design's replication
         requests = [NewTopic(spec.name, partitions, replication, config=spec.config(replication)) for spec in wanted]
         return self._carry_out(self._client.create_topics(requests), ignore=KafkaError.TOPIC_ALREADY_EXISTS)
 
     def delete(self, names: Sequence[str]) -> list[str]:
-        """Delete those that exist; their names."""
-        self.brokers()
+        """Delete those that exist; their names.
+
+        Raises:
+            TopicsStay: the broker is an embedded one.
+        """
+        if _embedded(self._metadata()):
+            raise TopicsStay("the embedded broker cannot delete topics: started again, it has none")
         return self._carry_out(self._client.delete_topics(list(names)), ignore=KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def _carry_out(self, futures: dict[str, Any], ignore: int) -> list[str]:
@@ -149,10 +184,8 @@ class TopicAdmin:
 
     def check(self, wanted: Sequence[TopicSpec], partitions: int = PARTITIONS) -> list[Finding]:
         """Compare the topics that exist with how they should be."""
-        try:
-            metadata = self._client.list_topics(timeout=self._timeout)
-        except KafkaException as error:
-            raise self._unreachable(error) from error
+        metadata = self._metadata()
+        embedded = _embedded(metadata)
         findings, present = [], []
         for spec in wanted:
             topic = metadata.topics.get(spec.name)
@@ -160,6 +193,9 @@ class TopicAdmin:
                 findings.append(
                     Finding(spec.name, Severity.REFUSED, "does not exist; `ringonce topics create` makes it")
                 )
+                continue
+            if embedded:
+                findings.append(Finding(spec.name, Severity.WARNING, EMBEDDED))
                 continue
             present.append(spec)
             if len(topic.partitions) < partitions:

@@ -77,7 +77,7 @@ class Forwarder:
         topic = work.record.partition.topic
         changes: dict[str, str | None] = {
             names.ORIGIN: str(work.envelope.origin),
-            names.RETRY_COUNT: str(hints.retry_count + (0 if stays else 1)),
+            names.RETRY_COUNT: str(hints.retry_count + (0 if stays or not work.spent else 1)),
             names.ATTEMPTS: str(work.attempts),
             names.DEFERRED_SINCE: None if since is None else names.millis(since),
             names.ERROR_TIMESTAMP: names.millis(now),

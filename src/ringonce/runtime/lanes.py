@@ -1,13 +1,14 @@
 """Who gets the next send slot: one lane per destination.
 
 A lane may use every slot while it is alone. When others are about it keeps a share, so that a destination that hangs
-cannot sit on all of them: above its share a lane leaves half of the slots free. What piles up in a lane that is slower
+cannot sit on all of them: above its share a lane has at most half of the slots. What piles up in a lane that is slower
 than the rest goes away as "busy" before it fills the process and hides the others behind it.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ringonce.runtime.breaker import Gate, Permit
@@ -67,25 +68,34 @@ class Lanes:
         self._make_gate = make_gate
         self._lanes: dict[str, Lane] = {}
         self._ready: OrderedDict[str, Lane] = OrderedDict()  # lanes with something waiting, in turn
+        self._places = count()
 
     def lane(self, destination: str) -> Lane:
         """The destination's lane."""
         lane = self._lanes.get(destination)
         if lane is None:
+            self.sweep()
             lane = self._lanes[destination] = Lane(destination, self._make_gate(destination))
         return lane
 
-    def offer(self, work: Work, destination: str, *, first: bool = False) -> None:
-        """Put work into its lane, at the end or (what was there before) at the front."""
+    def offer(self, work: Work, destination: str) -> None:
+        """Put work into its lane: new work at the end, what was there before and was looked up again in its place."""
         lane = self.lane(destination)
         lane.last_used = self._clock.monotonic()
         if not lane.waiting:
             lane.since = lane.last_used
             self._ready[destination] = lane
-        if first:
-            lane.waiting.appendleft(work)
-        else:
+        if work.place is None:
+            work.place = next(self._places)
             lane.waiting.append(work)
+        else:
+            later = (at for at, other in enumerate(lane.waiting) if _place(other) > work.place)
+            lane.waiting.insert(next(later, len(lane.waiting)), work)
+
+    def put_back(self, work: Work, destination: str) -> None:
+        """Put work that has had its turn at the end of its lane."""
+        work.place = None
+        self.offer(work, destination)
 
     @property
     def waiting(self) -> int:
@@ -131,8 +141,13 @@ class Lanes:
     def _may_start(self, lane: Lane) -> bool:
         if lane.in_flight < SHARE:
             return True
-        free = self.slots - self.in_flight
-        return free > (self.slots // 2 if self._has_neighbours(lane) else 0)
+        neighbours = self._neighbours(lane)
+        if not neighbours:
+            return True
+        # Its own half is what counts, not what is free: beside a lane that hangs on its half the others would be held
+        # down to their shares for as long as that lasts. With several about, the last share is for who has none yet.
+        reserve = SHARE if neighbours > 1 else 0
+        return lane.in_flight < self.slots // 2 and self.slots - self.in_flight > reserve
 
     def over_share(self, lane: Lane) -> bool:
         """Whether the lane holds more than its share while a neighbour waits and no slot is free."""
@@ -142,11 +157,13 @@ class Lanes:
             and any(other is not lane and other.in_flight < SHARE for other in self._ready.values())
         )
 
-    def _has_neighbours(self, lane: Lane) -> bool:
+    def _neighbours(self, lane: Lane) -> int:
+        """How many others are about: none, one, or two for several."""
         if len(self._lanes) == 1:
-            return False
+            return 0
         horizon = self._clock.monotonic() - NEIGHBOURLY
-        return any(other is not lane and other.last_used >= horizon for other in self._lanes.values())
+        about = (other for other in self._lanes.values() if other is not lane and other.last_used >= horizon)
+        return sum(1 for _ in islice(about, 2))
 
     def release(self, lane: Lane) -> None:
         """A slot is free again."""
@@ -163,7 +180,7 @@ class Lanes:
         total = self.waiting
         for lane in list(self._ready.values()):
             dominant = len(lane.waiting) * 4 > total * 3
-            if dominant and lane.since < slow_before and len(lane.waiting) > QUEUE and self._has_neighbours(lane):
+            if dominant and lane.since < slow_before and len(lane.waiting) > QUEUE and self._neighbours(lane):
                 while len(lane.waiting) > QUEUE:
                     yield lane.waiting.pop()
 
@@ -195,3 +212,8 @@ class Lanes:
         for name, lane in list(self._lanes.items()):
             if not lane.waiting and not lane.in_flight and lane.gate.closed and lane.last_used < horizon:
                 del self._lanes[name]
+
+
+def _place(work: Work) -> int:
+    assert work.place is not None  # noqa: S101 - whatever waits in a lane has one
+    return work.place

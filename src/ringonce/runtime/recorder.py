@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ringonce.domain.disposition import Status
@@ -34,18 +35,23 @@ REMIND: Final = 30.0
 def fold(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
     """One row per key, sorted by key, as the database would have ended up with one by one.
 
-    `delivered` replaces any other status, every status replaces `unknown`, otherwise the first stays.
+    `delivered` replaces any other status, every status replaces `unknown`, otherwise the first stays. Whatever is
+    replaced, that it may have reached the provider is kept.
     """
     kept: dict[tuple[str, str], HistoryRow] = {}
     for row in rows:
         before = kept.get(row.key)
-        if (
-            before is None
-            or before.status is Status.UNKNOWN
-            or (row.status is Status.DELIVERED and before.status is not Status.DELIVERED)
-        ):
+        if before is None:
             kept[row.key] = row
+        elif _replaces(row.status, before.status):
+            kept[row.key] = replace(row, maybe_reached=row.maybe_reached or before.maybe_reached)
     return [kept[key] for key in sorted(kept)]
+
+
+def _replaces(status: Status, before: Status) -> bool:
+    if status is before or before is Status.DELIVERED:
+        return False
+    return status is Status.DELIVERED or before is Status.UNKNOWN
 
 
 class Recorder:

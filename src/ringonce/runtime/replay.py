@@ -24,13 +24,15 @@ def replay_headers(record: Record, channel: Channel, now: float) -> Headers | No
 
     `origin`, `maybe.reached` and an explicit `idempotency.key` stay; the counts of the last run go.
     """
-    identity = open_record(record, channel, now).identity
+    envelope = open_record(record, channel, now)
+    identity = envelope.identity
     count = identity.replay + 1
     if count > MAX_REPLAYS:
         return None
     return names.replace(
         record.headers,
         {
+            names.ORIGIN: str(envelope.origin),
             names.NOTIFICATION_ID: replay_id(identity.root, count),
             names.REPLAY_OF: identity.root,
             names.REPLAY_COUNT: str(count),

@@ -25,12 +25,19 @@ class Roots:
         return False
 
     def free(self, work: Work) -> Work | None:
-        """`work` is finished or abandoned; the next one that waited for its root, which does not hold it yet."""
+        """`work` is finished or abandoned; the next one that waited for its root, which does not hold it yet.
+
+        Between being returned here and taking the root, that one may be abandoned too (its partition goes): then it
+        comes by here without holding anything, and whoever waited behind it must be called: nobody else would do it.
+        """
         root = work.root
-        if self._holders.get(root) is not work:
+        holder = self._holders.get(root)
+        if holder is work:
+            del self._holders[root]
+        else:
             self._leave(work)
-            return None
-        del self._holders[root]
+            if holder is not None:
+                return None
         waiting = self._waiting.get(root)
         if not waiting:
             return None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BATCH: Final = 500
 MOST_OPEN: Final = 20_000
-"""Records published and not acknowledged; beyond that nothing more is consumed."""
+"""Records not acknowledged, those that are published again included; beyond that nothing more is consumed."""
 COMMIT_INTERVAL: Final = 0.5
 AGAIN: Final = 1.0
 DRAIN_DEADLINE: Final = 5.0
@@ -93,7 +93,7 @@ class Router:
         commit_at, full_since = 0.0, None
         while not stop.is_set():
             now = monotonic()
-            full = self._open >= MOST_OPEN
+            full = self._open + len(self._again) >= MOST_OPEN
             full_since = (full_since or now) if full else None
             starved = full_since is not None and now - full_since > PATIENCE
             consumer.pause_only(set(consumer.assignment) if starved else ())
@@ -108,7 +108,7 @@ class Router:
                 self._commit(consumer)
         self._settle(DRAIN_DEADLINE)
         consumer.close()
-        return self._open
+        return self._open + len(self._again)
 
     def _route(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -171,13 +171,15 @@ class Router:
     def _bury(self, copy: Copy, failure: PublishFailed) -> None:
         """It can never be published as it is: its headers go to the DLQ without the value."""
         value = copy.record.value or b""
-        identity = open_record(copy.record, None, self._clock.now()).identity
-        self._emit(Unpublishable(identity.id, copy.topic, failure.detail))
-        changes = {
+        # As its headers are now: what they said when it came in is a stranger's word.
+        envelope = open_record(copy.record._replace(headers=copy.headers), None, self._clock.now())
+        self._emit(Unpublishable(envelope.identity.id, copy.topic, failure.detail))
+        changes: dict[str, str | None] = {
             **self._obituary("Unpublishable", f"unpublishable: {failure.detail}"),
-            names.ROOT_ID: identity.root,
+            names.ROOT_ID: envelope.identity.root,
             names.VALUE_SIZE: str(len(value)),
             names.VALUE_SHA256: hashlib.sha256(value).hexdigest(),
+            names.TRACEPARENT: envelope.hints.traceparent,
         }
         ours = [(name, text) for name, text in copy.headers if name in names.RESERVED]
         self._publish(replace(copy, topic=self._dlq, value=None, headers=names.replace(ours, changes), timestamp_ms=0))

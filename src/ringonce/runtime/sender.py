@@ -137,9 +137,7 @@ class Sender:
         except BadTarget as error:
             self._reject(work, str(error))
             return
-        # What was here before and had to be looked up again keeps its place.
-        self._lanes.offer(work, destination, first=work.looked_at_before)
-        work.looked_at_before = True
+        self._lanes.offer(work, destination)
         self._pump()
 
     # Out
@@ -237,7 +235,7 @@ class Sender:
             self._leave_behind(work, ours=not work.tenure.closed)
         elif self._single:
             work.phase = Phase.QUEUED
-            self._lanes.offer(work, lane.name)
+            self._lanes.put_back(work, lane.name)
         else:
             self._defer(work, Reason.BREAKER_OPEN)
 

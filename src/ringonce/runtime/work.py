@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ringonce.domain.disposition import Situation
+from ringonce.domain.notification import Instant
 from ringonce.domain.outcome import http_status
 from ringonce.store.port import HistoryRow
 
@@ -35,7 +36,8 @@ class Work:
     """One polled record and what this process knows of it.
 
     `attempts` counts provider calls over all stages; `spent` those of this stage that count against its tries.
-    `maybe_reached` is sticky. `looked_at` is when the gate was last asked (monotonic).
+    `maybe_reached` is sticky. `looked_at` is when the gate was last asked (monotonic); `place` is the record's in its
+    lane, once it has one.
     """
 
     __slots__ = (
@@ -43,10 +45,10 @@ class Work:
         "envelope",
         "interrupt",
         "looked_at",
-        "looked_at_before",
         "maybe_reached",
         "outcome",
         "phase",
+        "place",
         "record",
         "request",
         "single",
@@ -65,7 +67,7 @@ class Work:
         self.spent = 0
         self.maybe_reached = envelope.hints.maybe_reached
         self.looked_at = -inf
-        self.looked_at_before = False
+        self.place: int | None = None
         self.single = False  # one call without tries: a probe, or the last chances before it expires
         self.outcome: Outcome | None = None
         self.request: Request | None = None
@@ -117,6 +119,11 @@ class Work:
             notification.event_key or None,
             identity.replay_of,
             self.maybe_reached,
-            None if created_at is None else created_at.rfc3339(),
-            None if expires_at is None else expires_at.rfc3339(),
+            None if created_at is None else _microseconds(created_at),
+            None if expires_at is None else _microseconds(expires_at),
         )
+
+
+def _microseconds(instant: Instant) -> str:
+    """For a database's timestamp, cut off: it would round, and out of the last moment of the year 9999 make 10000."""
+    return Instant(instant.seconds, instant.nanos // 1000 * 1000).rfc3339()

@@ -4,21 +4,49 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ringonce.errors import ConfigurationError
-from ringonce.stand.plan import Plan
+from ringonce.stand.plan import Kind, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ringonce.stand.native import NativeStand, Service
-
+    from ringonce.stand.choice import Switch
+    from ringonce.stand.service import Service, Stand
 
 _PLAN = Plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The stand directory, and the fields of the plan that were given, on the command line or in the environment."""
+
+    directory: Path
+    asked: Mapping[str, Any]
+
+    def switch(self, **more: Any) -> Switch:
+        """What selects the stand.
+
+        Raises:
+            ConfigurationError: what a stand needs is not installed.
+        """
+        try:
+            # Here, because a production image has the command line but not what the stand needs.
+            from ringonce.stand.choice import Switch  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise ConfigurationError([f"the stand needs {error.name}: install ringonce[stand]"]) from error
+        return Switch(self.directory, os.environ, {**self.asked, **more})
+
+    @property
+    def stand(self) -> Stand:
+        """The one that is up, or would be."""
+        return self.switch().present()
 
 
 @click.group()
@@ -55,37 +83,53 @@ _PLAN = Plan()
 def stand(context: click.Context, directory: Path, brokers: str, kafka_port: int, postgres_port: int) -> None:
     """Kafka, PostgreSQL and the mock providers on this machine, for development and tests.
 
-    Where KAFKA_BOOTSTRAP or DATABASE_URL is set, that server is used and none is started.
+    Where KAFKA_BOOTSTRAP or DATABASE_URL is set, that server is used and none is started. What `up` was given is
+    remembered until `down`: the other commands need not be told again.
     """
-    try:
-        # Here, because a production image has the command line but not what the stand needs.
-        from ringonce.stand.native import NativeStand  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ConfigurationError([f"the stand needs {error.name}: install ringonce[stand]"]) from error
-    context.obj = NativeStand(directory, os.environ, Plan(int(brokers), kafka_port, postgres_port))
+    fields = {"brokers": int(brokers), "kafka_port": kafka_port, "postgres_port": postgres_port}
+    asked = {
+        name: value
+        for name, value in fields.items()
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    context.obj = _Request(directory, asked)
 
 
 @stand.command()
+@click.option(
+    "--stand",
+    "kind",
+    type=click.Choice([kind.value for kind in Kind]),
+    envvar="STAND",
+    help="Which way; without it, the best one that this machine can do [env: STAND].",
+)
 @click.pass_obj
-def up(native: NativeStand) -> None:
-    """Start what is missing and print where it is."""
-    _print(native.up())
+def up(request: _Request, kind: str | None) -> None:
+    """Start what is missing and print where it is.
+
+    docker: the compose files. native: Kafka on Java 17 or newer. embedded: a broker in memory, for a first look.
+
+    Example: ringonce stand up --stand native
+    """
+    chosen, why = request.switch(**({"kind": Kind(kind)} if kind else {})).wanted()
+    click.echo(why)
+    _print(chosen.up())
 
 
 @stand.command()
 @click.option("--purge", is_flag=True, help="Remove data and logs too.")
 @click.pass_obj
-def down(native: NativeStand, *, purge: bool) -> None:
+def down(request: _Request, *, purge: bool) -> None:
     """Stop what `up` has started, and nothing else."""
-    stopped = native.down(purge=purge)
+    stopped = request.stand.down(purge=purge)
     click.echo(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
 @stand.command()
 @click.pass_obj
-def ps(native: NativeStand) -> None:
+def ps(request: _Request) -> None:
     """Show what is there."""
-    _print(native.services())
+    _print(request.stand.services())
 
 
 @stand.command()
@@ -93,22 +137,20 @@ def ps(native: NativeStand) -> None:
 @click.option("--lines", "-n", default=20, show_default=True, help="How many of the last lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on printing what is added.")
 @click.pass_obj
-def logs(native: NativeStand, service: str | None, lines: int, *, follow: bool) -> None:
+def logs(request: _Request, service: str | None, lines: int, *, follow: bool) -> None:
     """Print the end of a service's log, or of all."""
-    names = [service] if service else [each.name for each in native.services() if each.log and each.log.is_file()]
-    paths = [native.log(name) for name in names]
-    if not paths:
+    command = request.stand.show_logs(service, lines, follow=follow)
+    if not command:
         click.echo("there are no logs")
         return
-    command = ["tail", "-n", str(lines), *(["-F"] if follow else []), *map(str, paths)]
-    os.execvp(command[0], command)  # noqa: S606 - becoming `tail` is the whole rest of this command
+    os.execvp(command[0], command)  # noqa: S606 - becoming that command is the whole rest of this one
 
 
 @stand.command()
 @click.pass_obj
-def env(native: NativeStand) -> None:
+def env(request: _Request) -> None:
     """Print the stand's addresses for a shell: eval "$(ringonce stand env)"."""
-    for name, value in native.addresses.items():
+    for name, value in request.stand.addresses.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 
 

@@ -88,7 +88,7 @@ class KafkaCluster:
         self._archive_classes()
         missing = [node for node in self._nodes if self._state.running(node.name) is None]
         for node in missing:
-            require_free(node.port, node.name)
+            require_free(node.port, node.name, "--kafka-port")
             require_free(node.controller_port, f"{node.name} (controller)")
         lay_out(self._nodes, self._jvm(), self._settings)
         try:

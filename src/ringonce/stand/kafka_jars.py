@@ -30,6 +30,13 @@ class KafkaJars:
         """The class path; its order is fixed, as the archive of classes is tied to it."""
         return ":".join(str(jar) for jar in sorted(self.folder.glob("*.jar")))
 
+    @property
+    def lacking(self) -> str:
+        """Why the jars are not there and cannot be fetched; empty when they are, or when it can be tried."""
+        if self._complete() or shutil.which("mvn"):
+            return ""
+        return "Kafka's jars are fetched with Maven, and there is no `mvn` in PATH"
+
     def fetch(self) -> None:
         """Fills the folder where it is missing: from Maven's local repository, else from Maven Central.
 
@@ -43,13 +50,13 @@ class KafkaJars:
                 return
             maven = shutil.which("mvn")
             if maven is None:
-                raise StandError("Kafka's jars are fetched with Maven, and there is no `mvn` in PATH")
+                raise StandError(self.lacking)
             new = self.folder.with_name(f"{self.folder.name}.new")
             shutil.rmtree(new, ignore_errors=True)
             # Offline first: it is faster and works without a network, but fails if one jar has never been fetched.
             failure = _copy(maven, ["-o"], new) and _copy(maven, [], new)
             if failure:
-                raise StandError(f"Maven could not fetch Kafka's jars: {failure}")
+                raise StandError(f"Maven could not fetch Kafka's jars: {failure} (the embedded stand does without)")
             new.rename(self.folder)
 
     def _complete(self) -> bool:

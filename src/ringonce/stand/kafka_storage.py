@@ -32,7 +32,8 @@ def lay_out(nodes: Sequence[Node], jvm: Sequence[str], settings: Mapping[str, st
         cluster = first.folder.parent
         there = len(list(cluster.glob("*/data")))
         if there != len(nodes):
-            raise StandError(f"{cluster} holds a cluster of {there} brokers; purge it to have another number")
+            what = f"{cluster} holds the data of {there} broker(s), not of {len(nodes)}"
+            raise StandError(f"{what}; `ringonce stand down --purge` removes it, and the database's too")
         return
     for node in nodes:
         shutil.rmtree(node.new_data, ignore_errors=True)

@@ -36,10 +36,11 @@ def free_port() -> int:
     raise StandError(f"no free TCP port found between {_FIRST} and {_FIRST + _COUNT}")
 
 
-def require_free(port: int, server: str) -> None:
-    """Raises StandError when `server` cannot listen on `port`."""
+def require_free(port: int, server: str, option: str = "") -> None:
+    """Raises StandError when `server` cannot listen on `port`; `option` is what chooses another port."""
     if not is_free(port):
-        raise StandError(f"{server}: port {port} is taken by a program that this stand did not start")
+        other = f"; stop it, or choose another port with `ringonce stand {option} PORT up`" if option else ""
+        raise StandError(f"{server}: port {port} is taken by a program that this stand did not start{other}")
 
 
 def answers(host: str, port: int, timeout: float = 2.0) -> bool:

@@ -73,7 +73,7 @@ class PostgresServer:
             StandError: no binaries, the port is taken, or the server did not come up within `deadline` seconds.
         """
         if not self.running:
-            require_free(self.port, NAME)
+            require_free(self.port, NAME, "--postgres-port")
         home = PostgresHome.prepare(self._state.directory)
         if not home.data.is_dir():
             self._create(home)
@@ -146,7 +146,8 @@ class PostgresServer:
             "max_connections": 200,
             "timezone": "UTC",
             "log_timezone": "UTC",
-            **({} if self._fsync else {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}),
+            # synchronous_commit stays on: without it the server's own crash would lose what was committed last.
+            **({} if self._fsync else {"fsync": "off", "full_page_writes": "off"}),
         }
         arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         Daemon.launch(

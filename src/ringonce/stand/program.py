@@ -1,4 +1,4 @@
-"""A service of the stand that is a program of ours: known by its arguments, healthy when it says so over HTTP."""
+"""A service of the stand that is a program of ours: known by its arguments, healthy when it answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ringonce.stand.ports import LOOPBACK, require_free
 from ringonce.stand.state import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ringonce.stand.state import State
 
@@ -27,13 +27,18 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run as the service `name`: `argv` with `env` on top of ours, listening on the loopback `port`."""
+    """What to run as the service `name`: `argv` with `env` on top of ours, listening on the loopback `port`.
+
+    It is healthy when `answering` says so; without it, when a GET of /health is answered with 200. Where a person may
+    choose the port, `port_option` does it.
+    """
 
     name: str
     argv: tuple[str, ...]
     port: int
     env: Mapping[str, str] = field(default_factory=dict)
-    health_path: str = "/health"
+    answering: Callable[[], bool] | None = None
+    port_option: str = ""
 
     @property
     def url(self) -> str:
@@ -41,10 +46,12 @@ class Program:
         return f"http://{LOOPBACK}:{self.port}"
 
     def healthy(self) -> bool:
-        """Whether a GET of its health path is answered with 200."""
+        """Whether it answers."""
+        if self.answering:
+            return self.answering()
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=_ANSWER_SECONDS)
         try:
-            connection.request("GET", self.health_path)
+            connection.request("GET", "/health")
             return connection.getresponse().status == http.HTTPStatus.OK
         except (OSError, http.client.HTTPException):
             return False
@@ -61,7 +68,7 @@ class Program:
         if entry and entry.ports != (self.port,):
             raise StandError(f"{self.name} already runs on port {entry.ports[0]}, not on {self.port}; stop it first")
         if entry is None:
-            require_free(self.port, self.name)
+            require_free(self.port, self.name, self.port_option)
             Daemon.launch(
                 self.argv,
                 log=state.log(self.name),

@@ -62,7 +62,9 @@ def address(url: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, without the advice that libpq appends."""
+    """What went wrong, without the advice that libpq appends, and without the URL."""
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        return "it is no URL that libpq can read"  # libpq's own words quote it, password and all
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

@@ -9,11 +9,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.samples import FIREBASE, SECRET, TARGET, WEBHOOK, notification, relay
 
 from ringonce.channels.registry import CHANNELS
 from ringonce.channels.relay import BadTarget, BodyFormat, Relay, host_port
 from ringonce.domain.notification import Notification
-from tests.fakes.samples import FIREBASE, SECRET, TARGET, WEBHOOK, notification, relay
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -138,7 +138,7 @@ def test_webhook_refuses_what_is_not_on_the_list(target: str) -> None:
         " https://partner.example/",
         "https://partner.example/\t",
         "https://pärtner.example/",
-        "https://１２７.0.0.1/",
+        "https://\uff11\uff12\uff17.0.0.1/",
         "https://partner.example/\0",
         "https://partner.example/" + "x" * 2048,
         "😀",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.unit.domain.test_stages import BARE, MERGED, ladders
 
 from ringonce.domain.disposition import (
     LAST_CHANCE_PAUSE,
@@ -35,7 +36,6 @@ from ringonce.domain.outcome import (
 )
 from ringonce.domain.outcome import retry_after as asked_by
 from ringonce.domain.stages import DLQ, MAIN, STANDARD, Ladder, Stage
-from tests.unit.domain.test_stages import BARE, MERGED, ladders
 
 NOW = 1_700_000_000.0
 waits = st.none() | st.floats(0, 7 * 86_400)

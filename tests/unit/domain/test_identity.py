@@ -45,7 +45,9 @@ def test_what_is_no_valid_id(text: str) -> None:
     assert not valid_id(text)
 
 
-@pytest.mark.parametrize("text", ["replay", "replay-", "replay--x", "replay-x-1", "xreplay-1-n", "Replay-1-n", "x" * 200])
+@pytest.mark.parametrize(
+    "text", ["replay", "replay-", "replay--x", "replay-x-1", "xreplay-1-n", "Replay-1-n", "x" * 200]
+)
 def test_what_only_resembles_a_replay_is_valid(text: str) -> None:
     """Only `replay-<digits>-` is taken."""
     assert valid_id(text)
@@ -96,7 +98,19 @@ def test_an_origin_survives_its_header(origin: Origin) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "t/0/0", "t/0/0/0/0", "/0/0/0", "t/-1/0/0", "t/0/-1/0", "t/0/0/-2", "t/a/0/0", "t t/0/0/0", "t/0/0/0\n", "t/٣/0/0"],
+    [
+        "",
+        "t/0/0",
+        "t/0/0/0/0",
+        "/0/0/0",
+        "t/-1/0/0",
+        "t/0/-1/0",
+        "t/0/0/-2",
+        "t/a/0/0",
+        "t t/0/0/0",
+        "t/0/0/0\n",
+        "t/٣/0/0",
+    ],
 )
 def test_what_is_no_origin(text: str) -> None:
     """Is none."""

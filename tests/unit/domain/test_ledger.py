@@ -17,6 +17,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @initialize(start=st.integers(0, 10**12))
     def begin(self, start: int) -> None:
+        """A first assignment, anywhere."""
         self.tenure = Tenure("t", 0)
         self.open: set[int] = set()
         self.last: int | None = None
@@ -26,6 +27,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @rule(target=delivered, gap=st.integers(0, 3))
     def deliver(self, gap: int) -> tuple[Tenure, int]:
+        """The next record, after a gap or none."""
         offset = self.position + gap
         assert self.tenure.deliver(offset)
         self.open.add(offset)
@@ -51,6 +53,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @rule(taken=st.booleans())
     def commit(self, taken: bool) -> None:  # noqa: FBT001 - hypothesis passes by name
+        """What may be committed is, or the broker does not take it."""
         mark = self.tenure.committable()
         if mark is None:
             return
@@ -77,11 +80,13 @@ class Ledgers(RuleBasedStateMachine):
 
     @invariant()
     def mark_is_the_lowest_unfinished_else_the_next(self) -> None:
+        """Whatever happened."""
         expected = None if self.last is None else min(self.open, default=self.last + 1)
         assert self.tenure.mark == expected
 
     @invariant()
     def never_offers_what_is_not_finished_and_never_goes_back(self) -> None:
+        """Within one assignment."""
         mark = self.tenure.committable()
         if mark is not None:
             assert all(mark <= offset for offset in self.open)
@@ -89,6 +94,7 @@ class Ledgers(RuleBasedStateMachine):
 
     @invariant()
     def counts_what_is_open(self) -> None:
+        """And how far it spans."""
         assert self.tenure.unfinished == len(self.open)
         assert self.tenure.span == (self.last + 1 - min(self.open) if self.open and self.last is not None else 0)
 

@@ -58,7 +58,7 @@ def test_merged_ladder_leads_from_retired_stages_to_the_one_that_is_left() -> No
 
 
 def test_channel_without_retry_stages() -> None:
-    """main is all there is."""
+    """There is nothing but main."""
     assert (BARE.later(MAIN), BARE.last().name) == ((), MAIN)
 
 

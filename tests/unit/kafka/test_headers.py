@@ -41,8 +41,11 @@ def test_unreadable_values_count_as_absent(name: str, value: bytes | None) -> No
 @pytest.mark.parametrize("name", [names.RETRY_COUNT, names.ATTEMPTS])
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("0", 0), ("7", 7), ("1000000", 10**6), ("1000001", 0), ("-1", 0), ("+1", 0), ("1.0", 0), ("1e3", 0), (" 1", 0)]
-    + [("٣", 0), ("²", 0), ("9" * 18, 0), ("9" * 5000, 0), ("1_000", 0), ("0x1", 0), ("many", 0), ("007", 7)],
+    [
+        *(("0", 0), ("7", 7), ("007", 7), ("1000000", 10**6), ("1000001", 0), ("9" * 18, 0), ("9" * 5000, 0)),
+        *(("-1", 0), ("+1", 0), ("1.0", 0), ("1e3", 0), (" 1", 0), ("1_000", 0), ("0x1", 0), ("many", 0)),
+        *(("٣", 0), ("²", 0)),
+    ],
 )
 def test_counts(name: str, text: str, count: int) -> None:
     """Digits up to a million, or nothing."""

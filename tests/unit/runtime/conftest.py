@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.fakes.clock import FakeClock, VirtualLoop
 from tests.fakes.events import Heard
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ringonce.observe.events import BreakerChanged
 from ringonce.runtime.breaker import OPEN_PERIOD, THRESHOLD, Gate, Permit
-from tests.fakes.clock import FakeClock
-from tests.fakes.events import Heard
+
+if TYPE_CHECKING:
+    from tests.fakes.clock import FakeClock
+    from tests.fakes.events import Heard
 
 
 class Door:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.clock import LoopClock
+from tests.fakes.events import Heard
+from tests.fakes.samples import row, work
+from tests.fakes.store import MemoryStore
 
 from ringonce.domain.disposition import Status
 from ringonce.observe.events import Held, Recorded, Resumed, RowStripped
 from ringonce.runtime.recorder import BATCH, HOLD_PAUSE, REMIND, Recorder, fold
 from ringonce.store.port import Gate, RowsRefused, StoreAway
-from tests.fakes.clock import LoopClock
-from tests.fakes.events import Heard
-from tests.fakes.samples import row, work
-from tests.fakes.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -100,15 +100,15 @@ def test_folding_ends_as_writing_one_by_one_would(events: list[tuple[str, Status
     """The database's rules: a batch is no different from its rows in a row."""
     rows = [row(ident, status, maybe_reached=reached, attempts=n) for n, (ident, status, reached) in enumerate(events)]
 
-    async def written(*batches: list[HistoryRow]) -> dict[tuple[str, str], HistoryRow]:
+    def written(*batches: list[HistoryRow]) -> dict[tuple[str, str], HistoryRow]:
         store = MemoryStore()
         for batch in batches:
-            await store.record(GATE, batch)
+            store.write(GATE, batch)
         return store.rows
 
     folded = fold(rows)
     assert [one.key for one in folded] == sorted({one.key for one in rows})
-    assert asyncio.run(written(folded)) == asyncio.run(written(*([one] for one in rows)))
+    assert written(folded) == written(*([one] for one in rows))
 
 
 async def test_database_away_means_hold_and_nothing_is_settled() -> None:
@@ -221,6 +221,8 @@ async def test_a_second_hold_is_told_anew() -> None:
 
 def test_bare_row_holds_nothing_of_the_payload() -> None:
     """But the id."""
-    full = row("a", Status.DLQ, user_id="u", last_error="e", trace_id="t", event_key="k", created_at="c", expires_at="x")
+    full = row(
+        "a", Status.DLQ, user_id="u", last_error="e", trace_id="t", event_key="k", created_at="c", expires_at="x"
+    )
     assert full.bare() == row("a", Status.DLQ)
     assert replace(full, root_id="r").bare().root_id == "r"

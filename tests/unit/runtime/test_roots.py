@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.fakes.samples import notification, work
 
 from ringonce.domain.notification import Channel
 from ringonce.kafka import headers as names
 from ringonce.runtime.roots import Roots
-from ringonce.runtime.work import Work
-from tests.fakes.samples import notification, work
+
+if TYPE_CHECKING:
+    from ringonce.runtime.work import Work
 
 
 def copy(ident: str = "n", offset: int = 0) -> Work:
@@ -70,6 +74,7 @@ class Copies(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        """Nobody is there."""
         self.roots = Roots()
         self.queue: list[Work] = []  # before the gate
         self.waiting: list[Work] = []
@@ -78,12 +83,14 @@ class Copies(RuleBasedStateMachine):
 
     @rule()
     def arrive(self) -> None:
+        """A copy comes."""
         self.offset += 1
         self.queue.append(copy(offset=self.offset))
 
     @precondition(lambda self: self.queue)
     @rule()
     def look_up(self) -> None:
+        """The first in the queue asks for the root."""
         one = self.queue.pop(0)
         if self.roots.take(one):
             assert self.holder is None
@@ -94,6 +101,7 @@ class Copies(RuleBasedStateMachine):
     @precondition(lambda self: self.holder)
     @rule()
     def finish(self) -> None:
+        """The holder is done."""
         assert self.holder is not None
         done, self.holder = self.holder, None
         self._free(done)
@@ -101,6 +109,7 @@ class Copies(RuleBasedStateMachine):
     @precondition(lambda self: self.queue or self.waiting)
     @rule(data=st.data())
     def abandon(self, data: st.DataObject) -> None:
+        """Somebody's partition goes."""
         one = data.draw(st.sampled_from(self.queue + self.waiting))
         (self.queue if one in self.queue else self.waiting).remove(one)
         self._free(one)

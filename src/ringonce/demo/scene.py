@@ -1,0 +1,93 @@
+"""What the demo plays on: a stand of its own on free ports, three mock providers, and a fleet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sysconfig
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ringonce.mock.thread import MockProvider
+from ringonce.stand.choice import choose
+from ringonce.stand.local import LocalStand
+from ringonce.stand.plan import DATABASE_VARIABLE, KAFKA_VARIABLE, Kind, Plan
+from ringonce.stand.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+SECRET: Final = "demo"  # noqa: S105 - both ends are ours, for a minute
+DELAYS: Final = {"retry-30s": 2, "retry-5m": 4}
+"""Seconds in place of half a minute and five."""
+BREAKER_SECONDS: Final = 1
+STOP_SECONDS: Final = 40.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where everything is."""
+
+    kafka: str
+    database: str
+    mocks: Mapping[str, MockProvider]
+    environment: Mapping[str, str]
+    log: Path
+
+
+@contextmanager
+def scene(directory: Path, kind: Kind | None, channels: Sequence[str], say: Callable[[str], None]) -> Iterator[Scene]:
+    """Servers and mocks for the length of the block; `directory` is the stand's, where Kafka's jars may be already."""
+    if kind is None:
+        kind, why = choose(directory)
+        # Containers take longer to come than the whole demo, and are somebody else's to clean up.
+        kind = Kind.NATIVE if kind is Kind.DOCKER else kind
+        say(f"{kind} stand ({why})")
+    with ExitStack() as stack:
+        plan = Plan(kind, 1, free_port(), free_port(), {})
+        stand = LocalStand(directory / "demo", {}, plan, jars=directory / "jars")
+        stack.callback(stand.down, purge=True)
+        stand.up()
+        kafka, database = stand.addresses[KAFKA_VARIABLE], stand.addresses[DATABASE_VARIABLE]
+        mocks = {name: stack.enter_context(MockProvider(name, secret=SECRET)) for name in channels}
+        yield Scene(kafka, database, mocks, _environment(kafka, database, mocks), directory / "demo" / "fleet.log")
+
+
+def _environment(kafka: str, database: str, mocks: Mapping[str, MockProvider]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RINGONCE_")}
+    told = {KAFKA_VARIABLE: kafka, DATABASE_VARIABLE: database, "RINGONCE_LOG_FORMAT": "json"}
+    for name, mock in mocks.items():
+        prefix = f"RINGONCE_CHANNELS__{name.upper()}__"
+        told[f"{prefix}TARGET"] = f"{mock.url}/send"
+        told[f"{prefix}SECRET"] = SECRET
+        told[f"{prefix}BREAKER_PERIOD"] = str(BREAKER_SECONDS)
+    return {**kept, **told}
+
+
+@contextmanager
+def running_fleet(played_on: Scene) -> Iterator[subprocess.Popen[bytes]]:
+    """`ringonce fleet` with short delays, for the length of the block."""
+    delays = [flag for stage, seconds in DELAYS.items() for flag in ("--delay", f"{stage}={seconds}s")]
+    program = Path(sysconfig.get_path("scripts")) / "ringonce"
+    with played_on.log.open("wb") as log:
+        # A session of its own: Ctrl-C reaches this process, which then stops the fleet in order.
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [program, "fleet", *delays],
+            env=dict(played_on.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()

@@ -1,0 +1,79 @@
+"""Noticing that a process stands still, and stopping one."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ringonce.runtime.lifecycle import STANDSTILL, Watchdog
+
+if TYPE_CHECKING:
+    from tests.fakes.clock import FakeClock
+
+HANGING = """
+import time
+from ringonce.runtime import lifecycle
+from ringonce.runtime.clock import SystemClock
+lifecycle.LOOK = 0.01
+with lifecycle.Watchdog({"poll": lambda: time.monotonic() - 61}, SystemClock()):
+    time.sleep(30)
+"""
+
+STUBBORN = """
+import asyncio, threading
+from ringonce.runtime.lifecycle import run_async, run_sync
+async def role(stop):
+    print("ready", flush=True)
+    await stop.wait()
+    print("stopping", flush=True)
+    await asyncio.sleep(30)
+def polling(stop):
+    print("ready", flush=True)
+    while not stop.wait(0.01):
+        pass
+    print("stopping", flush=True)
+    threading.Event().wait(30)
+"""
+
+
+def test_a_loop_that_turns_is_left_alone(clock: FakeClock) -> None:
+    """Up to a minute between two beats."""
+    beats = {"event": clock.monotonic(), "poll": clock.monotonic()}
+    watchdog = Watchdog({name: lambda name=name: beats[name] for name in beats}, clock)  # type: ignore[misc]
+    clock.advance(STANDSTILL)
+    assert watchdog.still() is None
+    beats["event"] = clock.monotonic()
+    clock.advance(0.1)
+    assert watchdog.still() == "poll"
+    beats["poll"] = clock.monotonic()
+    assert watchdog.still() is None
+
+
+def test_a_wall_clock_that_jumps_is_no_standstill(clock: FakeClock) -> None:
+    """It looks at the monotonic one."""
+    beat = clock.monotonic()
+    clock.jump(86_400)
+    assert Watchdog({"event": lambda: beat}, clock).still() is None
+
+
+def test_a_loop_that_stands_still_ends_the_process() -> None:
+    """With exit 6 and one line that names it."""
+    run = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=30, check=False)
+    assert (run.returncode, run.stderr) == (6, "watchdog: the poll loop has stood still for 60 s; exiting\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("role", ["run_async(role)", "run_sync(polling)"])
+def test_the_first_signal_asks_and_the_second_one_ends(role: str, number: signal.Signals) -> None:
+    """Who does not want to wait for the drain may say so; work is left behind then."""
+    with subprocess.Popen([sys.executable, "-c", STUBBORN + role], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(number)
+        assert process.wait(30) == 5
