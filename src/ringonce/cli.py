@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ringonce import bootstrap
+from ringonce.demo.commands import demo
 from ringonce.errors import ConfigurationError, InternalError, RingonceError
 from ringonce.fleet.commands import fleet
 from ringonce.mock.commands import mock
@@ -170,7 +171,7 @@ def ringonce() -> None:
     """Notifications from Kafka to their recipients: one channel, once, in time."""
 
 
-for command in (db, fleet, history, mock, mocks, replay, seed, stand, topics):
+for command in (db, demo, fleet, history, mock, mocks, replay, seed, stand, topics):
     ringonce.add_command(command)
 
 

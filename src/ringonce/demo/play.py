@@ -12,7 +12,7 @@ from ringonce.bootstrap import run_replay, topic_specs
 from ringonce.demo.letters import TOTAL, letters
 from ringonce.demo.scene import running_fleet
 from ringonce.demo.view import table
-from ringonce.demo.watch import ChannelView, Watch, total
+from ringonce.demo.watch import ChannelView, Watch, total, waiting
 from ringonce.domain.disposition import Status
 from ringonce.errors import RingonceError
 from ringonce.kafka.codec import encode
@@ -66,7 +66,7 @@ class Play:
                 fleet,
                 watch,
                 f"{TOTAL} notifications; 7 of 10 calls are answered 503",
-                lambda views: total(views) >= TOTAL,
+                lambda views: total(views) >= TOTAL and waiting(views) == 0,
             )
             for mock in self._scene.mocks.values():
                 mock.chaos()
@@ -75,7 +75,7 @@ class Play:
                 fleet,
                 watch,
                 f"replaying {replayed} dead letters; the providers are healthy",
-                lambda _: watch.replays_ended() >= replayed,
+                lambda views: watch.replays_ended() >= replayed and waiting(views) == 0,
             )
         return before, after
 

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ringonce.mock.thread import MockProvider
-from ringonce.stand.choice import choose
+from ringonce.stand.choice import choose_local
 from ringonce.stand.local import LocalStand
-from ringonce.stand.plan import DATABASE_VARIABLE, KAFKA_VARIABLE, Kind, Plan
+from ringonce.stand.plan import DATABASE_VARIABLE, KAFKA_VARIABLE, Plan
 from ringonce.stand.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from ringonce.stand.plan import Kind
 
 SECRET: Final = "demo"  # noqa: S105 - both ends are ours, for a minute
 DELAYS: Final = {"retry-30s": 2, "retry-5m": 4}
@@ -42,9 +44,8 @@ class Scene:
 def scene(directory: Path, kind: Kind | None, channels: Sequence[str], say: Callable[[str], None]) -> Iterator[Scene]:
     """Servers and mocks for the length of the block; `directory` is the stand's, where Kafka's jars may be already."""
     if kind is None:
-        kind, why = choose(directory)
-        # Containers take longer to come than the whole demo, and are somebody else's to clean up.
-        kind = Kind.NATIVE if kind is Kind.DOCKER else kind
+        # No containers: they take longer to come than the whole demo.
+        kind, why = choose_local(directory / "jars")
         say(f"{kind} stand ({why})")
     with ExitStack() as stack:
         plan = Plan(kind, 1, free_port(), free_port(), {})

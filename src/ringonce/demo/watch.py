@@ -103,3 +103,8 @@ class _Breakers:
 def total(views: Sequence[ChannelView], status: Status | None = None) -> int:
     """Notifications that have ended, or ended so."""
     return sum(rows for view in views for name, rows in view.ended.items() if status is None or name == status)
+
+
+def waiting(views: Sequence[ChannelView]) -> int:
+    """Records that some stage has still before it, as far as has been committed."""
+    return sum(sum(view.stages.values()) for view in views)

@@ -6,7 +6,8 @@ a lock. The asyncio side reaches it through `kafka.thread`.
 Things that will bite:
 
 - `pause` throws prefetched records away, so a partition is woken at most once a second.
-- Pause state is lost when a partition leaves and returns: it is derived again on assignment.
+- librdkafka keeps a partition paused that leaves and returns, and says so nowhere: whatever comes is resumed, and what
+  has to rest is derived again.
 - The member may have been evicted without knowing (a stopped process, a starved thread). Whenever two polls lie further
   apart than the session timeout it counts itself as having lost everything and joins anew.
 """
@@ -210,11 +211,17 @@ class GroupConsumer:
 
     # Callbacks
 
-    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         came = [Partition(p.topic, p.partition) for p in partitions]
         self._assignment.update(came)
         self._paused.difference_update(came)
-        self._guard(lambda: self._member.assigned(came))
+
+        def take_over() -> None:
+            if partitions:
+                consumer.resume(partitions)
+            self._member.assigned(came)
+
+        self._guard(take_over)
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         gone = [Partition(p.topic, p.partition) for p in partitions]
