@@ -192,17 +192,6 @@ class GroupConsumer:
         log.warning("commit failed", extra={"reason": None if error is None else error.name()})
         self._member.commit_failed(partitions)
 
-    def committed(self, partitions: Sequence[Partition], timeout: float = 10.0) -> dict[Partition, int | None]:
-        """The group's committed offsets; None where there is none.
-
-        Raises:
-            KafkaException: the broker did not answer.
-        """
-        answer = self._consumer.committed([TopicPartition(*partition) for partition in partitions], timeout=timeout)
-        return {
-            Partition(found.topic, found.partition): found.offset if found.offset >= 0 else None for found in answer
-        }
-
     def close(self) -> None:
         """Leave the group: the partitions are revoked (the member is asked one last time) and others may have them."""
         self._consumer.close()

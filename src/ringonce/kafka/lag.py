@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer
 
-from ringonce.errors import ServerUnreachable
+from ringonce.kafka.offsets import standings
 
 if TYPE_CHECKING:
     from ringonce.kafka.settings import ConsumerSettings
 
-TIMEOUT: Final = 5.0
-
 
 class Lag:
-    """Looks at one group's offsets from outside, without joining it.
-
-    Raises, from `of`:
-        ServerUnreachable: the broker did not answer.
-    """
+    """Looks at one group's offsets from outside, without joining it."""
 
     def __init__(self, membership: ConsumerSettings) -> None:
         self._bootstrap = membership.bootstrap
         self._consumer = Consumer(membership.librdkafka())
-        self._partitions: dict[str, list[int]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -33,19 +26,10 @@ class Lag:
         self._consumer.close()
 
     def of(self, topic: str) -> int:
-        """Records from the committed offsets to the end; from the beginning where nothing was committed."""
-        try:
-            return sum(self._lag(place) for place in self._committed(topic))
-        except KafkaException as error:
-            raise ServerUnreachable("Kafka", self._bootstrap, str(error.args[0])) from error
+        """Records from the committed offsets to the end; from the beginning where nothing was committed.
 
-    def _committed(self, topic: str) -> list[TopicPartition]:
-        if topic not in self._partitions:
-            metadata = self._consumer.list_topics(topic, timeout=TIMEOUT)
-            self._partitions[topic] = sorted(metadata.topics[topic].partitions)
-        wanted = [TopicPartition(topic, number) for number in self._partitions[topic]]
-        return self._consumer.committed(wanted, timeout=TIMEOUT)
-
-    def _lag(self, place: TopicPartition) -> int:
-        low, high = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT)
-        return high - max(low, place.offset)
+        Raises:
+            ServerUnreachable: the broker did not answer.
+        """
+        found = standings(self._consumer, self._bootstrap, topic)
+        return sum(place.high - place.start for place in found.values())

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from ringonce.errors import ServerUnreachable
 from ringonce.kafka.consumer import to_record
+from ringonce.kafka.offsets import standings
+from ringonce.kafka.patience import ask
 
 if TYPE_CHECKING:
     from ringonce.kafka.port import Record
     from ringonce.kafka.settings import ConsumerSettings
 
-TIMEOUT: Final = 10.0
 PATIENCE: Final = 1.0
 
 
@@ -25,24 +25,14 @@ class BoundedReader:
     """
 
     def __init__(self, membership: ConsumerSettings, topic: str) -> None:
-        self._membership = membership
-        self._consumer = Consumer({**membership.librdkafka(), "enable.partition.eof": False})
-        try:
-            metadata = self._consumer.list_topics(topic, timeout=TIMEOUT).topics[topic]
-            partitions = [TopicPartition(topic, number) for number in metadata.partitions]
-            marks = {
-                number: self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT)
-                for number in metadata.partitions
-            }
-            start = self._consumer.committed(partitions, timeout=TIMEOUT)
-        except KafkaException as error:
-            raise ServerUnreachable("Kafka", membership.bootstrap, str(error.args[0])) from error
-        for found in start:
-            found.offset = max(found.offset, marks[found.partition][0])
+        self._bootstrap = membership.bootstrap
+        self._consumer = Consumer(membership.librdkafka())
+        found = standings(self._consumer, membership.bootstrap, topic)
         self._topic = topic
-        self._ends = {number: high for number, (_, high) in marks.items()}
-        self._positions = {found.partition: found.offset for found in start}
-        self._consumer.assign([found for found in start if found.offset < self._ends[found.partition]])
+        self._ends = {number: place.high for number, place in found.items()}
+        self._positions = {number: place.start for number, place in found.items()}
+        ahead = [number for number, end in self._ends.items() if self._positions[number] < end]
+        self._consumer.assign([TopicPartition(topic, number, self._positions[number]) for number in ahead])
 
     def next(self, most: int) -> list[Record] | None:
         """The next records, or None at the end. Gaps before the end (compaction, transactions) are stepped over."""
@@ -72,7 +62,7 @@ class BoundedReader:
     def commit(self) -> None:
         """The group stands where this reader stands."""
         offsets = [TopicPartition(self._topic, number, offset) for number, offset in self._positions.items()]
-        self._consumer.commit(offsets=offsets, asynchronous=False)
+        ask(self._bootstrap, lambda: self._consumer.commit(offsets=offsets, asynchronous=False))
 
     def close(self) -> None:
         """Done reading."""
