@@ -102,7 +102,8 @@ def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[st
         emit_to(log),
     )
     membership = _membership(settings, "notification-router")
-    left = router.run(stop, lambda member: GroupConsumer(membership, [names.entry], member))
+    with Watchdog({"router": lambda: router.beat}, clock):
+        left = router.run(stop, lambda member: GroupConsumer(membership, [names.entry], member))
     if left:
         raise WorkLeftBehind(left)
 

@@ -24,7 +24,8 @@ class MemoryStore:
     """Implements `Store`.
 
     `seen_faults` and `record_faults` are the declared outages. `refuses` is asked for each row of a batch and returns a
-    SQLSTATE for one it does not like. `lost_answers`: of the next writes, how many take effect and yet fail.
+    SQLSTATE for one it does not like. `lost_answers`: of the next writes, how many take effect and yet fail. `latency`:
+    seconds that each call takes.
     """
 
     def __init__(self) -> None:
@@ -35,11 +36,12 @@ class MemoryStore:
         self.seen_faults: Faults[Exception] = Faults()
         self.record_faults: Faults[Exception] = Faults()
         self.lost_answers = 0
+        self.latency = 0.0
         self.refuses: Callable[[HistoryRow], str | None] = lambda _: None
 
     async def seen(self, consumer: str, ids: Collection[str]) -> set[str]:
         """See `Store.seen`."""
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.latency)
         fault = self.seen_faults.next()
         if fault is not None:
             raise fault
@@ -48,7 +50,7 @@ class MemoryStore:
 
     async def record(self, gate: Gate, rows: Sequence[HistoryRow]) -> None:
         """See `Store.record`."""
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.latency)
         fault = self.record_faults.next()
         if fault is not None:
             raise fault

@@ -96,7 +96,7 @@ async def test_without_the_broker_forwards_wait_and_arrive_once_it_is_back(
     postgres: PostgresServer, providers: Mapping[str, MockProvider], journal: Journal, own_kafka: KafkaCluster
 ) -> None:
     """The broker is killed while deliveries fail: their copies reach the retry stage later, and all is delivered."""
-    site = Site(own_kafka.bootstrap, postgres.url)
+    site = Site(own_kafka.bootstrap, postgres)
     site.prepare(["firebase"])
     firebase = providers["firebase"]
     firebase.chaos(LATENCY_MS=50, STATUS=503, RETRY_AFTER="")

@@ -59,7 +59,7 @@ async def test_killed_under_load_it_repeats_only_what_was_in_flight(
     first.kill()
     acted = {act.key for act in firebase.acts()}
     unrecorded = site.history.unrecorded(acted)
-    assert 0 < len(unrecorded) <= 2 * SLOTS, "in flight, or answered and about to be recorded"
+    assert 0 < len(unrecorded) <= 4 * SLOTS, "in flight, or answered and about to be recorded"
 
     firebase.chaos(LATENCY_MS=0)
     programs.start(*SENDER, "--node-id", "second")

@@ -83,7 +83,8 @@ async def test_members_that_freeze_by_turns_lose_nothing(
     pair = {name: programs.start(*sender, "--node-id", name) for name in ("one", "two")}
     ids: list[str] = []
     for name, program in pair.items():
-        await eventually(lambda: set(site.members("firebase-sender")) == {"one", "two"})
+        await eventually(lambda: [bool(held) for held in site.members("firebase-sender").values()] == [True, True])
+        await eventually(lambda program=program: program.events("PartitionsAssigned"))  # type: ignore[misc]
         ids += site.send([notification(f"{name}-{number}") for number in range(100)], main)
         await eventually(firebase.acts)
         program.send(signal.SIGSTOP)

@@ -46,9 +46,8 @@ class DlqHandler:
         """See `Handler.tasks`."""
         return []
 
-    def cancel(self) -> int:
+    def cancel(self) -> None:
         """See `Handler.cancel`."""
-        return 0
 
     async def close(self) -> int:
         """See `Handler.close`."""

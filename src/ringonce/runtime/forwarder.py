@@ -13,7 +13,8 @@ from ringonce.domain.outcome import Outcome, describe, http_status
 from ringonce.kafka import headers as names
 from ringonce.kafka.port import PublishFailed, PublishUncertain
 from ringonce.kafka.port import Unpublishable as CannotPublish
-from ringonce.observe.events import Forwarded, Held, Resumed, Unpublishable
+from ringonce.observe.events import Forwarded, Unpublishable
+from ringonce.runtime.hold import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,7 @@ class Forwarder:
         self._settled = settled
         self._unpublishable = unpublishable
         self._abandoned = abandoned
-        self._held_since: float | None = None
+        self._hold = Hold("broker", clock, emit)
         self.pending = 0
 
     def forward(self, work: Work, to: Forward, cause: Outcome | str | None) -> None:
@@ -113,7 +114,7 @@ class Forwarder:
         match failure:
             case None:
                 self.pending -= 1
-                self._resume()
+                self._hold.over()
                 self._emit(Forwarded(work.envelope.identity.id, to.stage, to.reason))
                 self._settled(work)
             case CannotPublish():
@@ -121,15 +122,5 @@ class Forwarder:
                 self._emit(Unpublishable(work.envelope.identity.id, to.stage, failure.detail))
                 self._unpublishable(work, failure.detail)
             case PublishUncertain() | PublishFailed():
-                self._hold(failure.detail)
+                self._hold.lasts(failure.detail, self.pending)
                 asyncio.get_running_loop().call_later(AGAIN, self._publish, work, to, headers)
-
-    def _hold(self, reason: str) -> None:
-        if self._held_since is None:
-            self._held_since = self._clock.monotonic()
-            self._emit(Held("broker", reason, self.pending, 0.0))
-
-    def _resume(self) -> None:
-        if self._held_since is not None:
-            self._emit(Resumed("broker", self._clock.monotonic() - self._held_since))
-            self._held_since = None

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from ringonce.observe.events import Held, Resumed
+from ringonce.runtime.hold import Hold
 from ringonce.runtime.work import Phase, Work
 from ringonce.store.port import StoreAway
 
@@ -57,7 +57,7 @@ class Gatekeeper:
         self._store = store
         self._consumer = consumer
         self._clock = clock
-        self._emit = emit
+        self._hold = Hold("gate", clock, emit)
         self._roots = roots
         self._wanted = wanted
         self._admit = admit
@@ -126,20 +126,16 @@ class Gatekeeper:
     async def _ask(self, batch: list[Work]) -> tuple[float, set[str]]:
         """When was asked, and what has passed; waits for as long as the database is away."""
         ids = {work.envelope.identity.id for work in batch} | {work.root for work in batch}
-        held_since: float | None = None
         while True:
             asked_at = self._clock.monotonic()
             try:
                 seen = await self._store.seen(self._consumer, ids)
             except StoreAway as away:
-                if held_since is None:
-                    held_since = asked_at
-                    self._emit(Held("gate", str(away), len(batch) + len(self._queue), 0.0))
+                self._hold.lasts(str(away), len(batch) + len(self._queue))
                 await asyncio.sleep(HOLD_PAUSE)
+                self.distrust(self._clock.monotonic())
             else:
-                if held_since is not None:
-                    self._emit(Resumed("gate", asked_at - held_since))
-                    self.distrust(asked_at)
+                self._hold.over()
                 return asked_at, seen
 
 

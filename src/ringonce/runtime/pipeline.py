@@ -75,8 +75,8 @@ class Handler(Protocol):
         """What has to run beside the frame."""
         ...
 
-    def cancel(self) -> int:
-        """The deadline has passed: break off what is under way to a provider; how many records that leaves behind."""
+    def cancel(self) -> None:
+        """The deadline has passed: break off what is under way to a provider."""
         ...
 
     async def close(self) -> int:
@@ -299,9 +299,9 @@ class Pipeline:
         self.consumer.paused = None
         going = self._leave(self._intake.partitions, ours=True)
         await self._emptied(going, STOP_DEADLINE)
-        left = self.handler.cancel()
-        # What was under way to the database or the broker gets a little longer than what was under way to a provider.
+        self.handler.cancel()
+        # What is on its way to the database or the broker gets a little longer than what was on its way to a provider.
         await self._emptied(going, DRAIN_DEADLINE)
-        left += sum(len(holding.works) for holding in going)
+        left = sum(len(holding.works) for holding in going)
         await self.consumer.stop()
         return left + await self.handler.close()

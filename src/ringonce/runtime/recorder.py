@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ringonce.domain.disposition import Status
-from ringonce.observe.events import Held, Recorded, Resumed, RowStripped
+from ringonce.observe.events import Recorded, RowStripped
+from ringonce.runtime.hold import Hold
 from ringonce.store.port import RowsRefused, StoreAway
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ BATCH: Final = 500
 GATHER: Final = 0.005
 """Seconds for which a batch gathers when there is room in it."""
 HOLD_PAUSE: Final = 1.0
-REMIND: Final = 30.0
-"""Seconds between two alarms while a hold lasts."""
 
 
 def fold(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
@@ -68,8 +67,12 @@ class Recorder:
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._held_since: float | None = None
-        self.resumed_at = 0.0
+        self._hold = Hold("database", clock, emit)
+
+    @property
+    def resumed_at(self) -> float:
+        """When the database was last found again after it had been away (monotonic)."""
+        return self._hold.ended_at
 
     @property
     def pending(self) -> int:
@@ -126,7 +129,7 @@ class Recorder:
                 await self._write([row.bare()])
             except RowsRefused as refusal:
                 # Not even its id is taken: nothing in the data explains that, so it is the database's fault.
-                await self._hold(str(refusal))
+                await self._wait(str(refusal))
             else:
                 return
 
@@ -136,24 +139,11 @@ class Recorder:
             try:
                 await self._store.record(self._gate, rows)
             except StoreAway as away:
-                await self._hold(str(away))
+                await self._wait(str(away))
             else:
-                self._resume()
+                self._hold.over()
                 return
 
-    async def _hold(self, reason: str) -> None:
-        now = self._clock.monotonic()
-        if self._held_since is None:
-            self._held_since = now
-            self._last_alarm = now
-            self._emit(Held("database", reason, self.pending, 0.0))
-        elif now - self._last_alarm >= REMIND:
-            self._last_alarm = now
-            self._emit(Held("database", reason, self.pending, now - self._held_since))
+    async def _wait(self, reason: str) -> None:
+        self._hold.lasts(reason, self.pending)
         await asyncio.sleep(HOLD_PAUSE)
-
-    def _resume(self) -> None:
-        if self._held_since is not None:
-            self.resumed_at = self._clock.monotonic()
-            self._emit(Resumed("database", self.resumed_at - self._held_since))
-            self._held_since = None

@@ -19,8 +19,16 @@ from ringonce.kafka import headers as names
 from ringonce.kafka.codec import Undecodable, decode_channel
 from ringonce.kafka.port import PublishFailed, by_topic
 from ringonce.kafka.port import Unpublishable as CannotPublish
-from ringonce.observe.events import Held, PartitionsAssigned, PartitionsLost, PartitionsRevoked, Resumed, Unpublishable
+from ringonce.observe.events import (
+    PartitionsAssigned,
+    PartitionsLost,
+    PartitionsRevoked,
+    Started,
+    Stopped,
+    Unpublishable,
+)
 from ringonce.runtime.envelope import open_record
+from ringonce.runtime.hold import Hold
 
 if TYPE_CHECKING:
     import threading
@@ -85,14 +93,17 @@ class Router:
         self._tenures: dict[Partition, Tenure] = {}
         self._open = 0
         self._again: list[tuple[float, Copy]] = []
-        self._held_since: float | None = None
+        self.beat = monotonic()
+        """When the loop was last seen to turn (monotonic)."""
+        self._hold = Hold("broker", clock, emit)
 
     def run(self, stop: threading.Event, join: Callable[[Member], GroupConsumer]) -> int:
         """Route until `stop` is set; how many records' fate is open then (they come again)."""
         consumer = join(self)
+        self._emit(Started("router", self._node))
         commit_at, full_since = 0.0, None
         while not stop.is_set():
-            now = monotonic()
+            now = self.beat = monotonic()
             full = self._open + len(self._again) >= MOST_OPEN
             full_since = (full_since or now) if full else None
             starved = full_since is not None and now - full_since > PATIENCE
@@ -108,7 +119,9 @@ class Router:
                 self._commit(consumer)
         self._settle(DRAIN_DEADLINE)
         consumer.close()
-        return self._open + len(self._again)
+        left = self._open + len(self._again)
+        self._emit(Stopped("router", self._node, left))
+        return left
 
     def _route(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -159,13 +172,13 @@ class Router:
         self._open -= 1
         if failure is None:
             copy.tenure.finish(copy.record.offset)
-            if self._held_since is not None:
-                self._resume()
+            if not self._again:
+                self._hold.over()
         elif isinstance(failure, CannotPublish) and copy.value is not None:
             self._bury(copy, failure)
         else:
             # Its fate is unknown, or the broker will not have it now: again, and the offset waits.
-            self._hold(failure.detail)
+            self._hold.lasts(failure.detail, self._open)
             self._again.append((monotonic() + AGAIN, copy))
 
     def _bury(self, copy: Copy, failure: PublishFailed) -> None:
@@ -192,16 +205,6 @@ class Router:
         for copy in due:
             if not copy.tenure.closed:
                 self._publish(copy)
-
-    def _hold(self, reason: str) -> None:
-        if self._held_since is None:
-            self._held_since = monotonic()
-            self._emit(Held("broker", reason, self._open, 0.0))
-
-    def _resume(self) -> None:
-        if self._held_since is not None and not self._again:
-            self._emit(Resumed("broker", monotonic() - self._held_since))
-            self._held_since = None
 
     def _committable(self) -> Offsets:
         marks = {partition: tenure.committable() for partition, tenure in self._tenures.items()}

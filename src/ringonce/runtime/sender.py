@@ -183,7 +183,8 @@ class Sender:
             if ticket.probe:
                 lane.gate.give_back()
             self._lanes.release(lane)
-            self._pipeline.abandoned(work)
+            work.phase = Phase.QUEUED
+            self._leave_behind(work, ours=not work.tenure.closed)
             raise
         finally:
             del self._flying[ticket]
@@ -332,11 +333,10 @@ class Sender:
         """See `Handler.tasks`."""
         return [self._gatekeeper.run()]
 
-    def cancel(self) -> int:
+    def cancel(self) -> None:
         """See `Handler.cancel`."""
         for task in self._flying.values():
             task.cancel()
-        return len(self._flying)
 
     async def close(self) -> int:
         """See `Handler.close`."""

@@ -154,6 +154,11 @@ class Courier:
         except NoReply as error:
             outcome = Indeterminate(error.detail)
             work.maybe_reached = True
+        except asyncio.CancelledError:
+            # The request goes on without us: it is Indeterminate, and whoever cancelled decides what that means.
+            work.maybe_reached = True
+            work.attempts += 1
+            raise
         except ValueError:
             outcome = Rejected("the request cannot be sent: its URL or a header is invalid")
         else:

@@ -62,7 +62,10 @@ class KafkaCluster:
         self._settings = dict(settings or {})
         self._jvm_options: list[str] = []
         wanted = [*ports, *[0] * brokers][:brokers]
-        self._nodes = [self._node(number, port) for number, port in enumerate(wanted, start=1)]
+        self._nodes: list[Node] = []
+        for number, port in enumerate(wanted, start=1):
+            promised = {port for node in self._nodes for port in (node.port, node.controller_port)}
+            self._nodes.append(self._node(number, port, promised.union(wanted)))
 
     @property
     def bootstrap(self) -> str:
@@ -134,12 +137,16 @@ class KafkaCluster:
         """SIGCONT: the broker goes on where it was paused."""
         self._daemon(broker).resume()
 
-    def _node(self, number: int, wanted: int) -> Node:
-        """Gives a broker the ports on which it already runs, else those wanted, else free ones."""
+    def _node(self, number: int, wanted: int, promised: set[int]) -> Node:
+        """Gives a broker the ports on which it already runs, else those wanted, else free ones that nobody else has."""
         entry = self._state.running(f"kafka-{number}")
         if entry and wanted not in {0, entry.ports[0]}:
             raise StandError(f"kafka-{number} already runs on port {entry.ports[0]}, not on {wanted}; stop it first")
-        port, controller_port = entry.ports if entry else (wanted or free_port(), free_port())
+        if entry:
+            port, controller_port = entry.ports
+        else:
+            port = wanted or free_port(promised)
+            controller_port = free_port({*promised, port})
         return Node(number, port, controller_port, self._folder / str(number))
 
     def _daemon(self, broker: int) -> Daemon:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+from typing import TYPE_CHECKING
 
 from ringonce.stand.errors import StandError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 LOOPBACK = "127.0.0.1"
 
@@ -27,11 +31,14 @@ def is_free(port: int) -> bool:
         return True
 
 
-def free_port() -> int:
-    """A port that nobody listens on, and that no outgoing connection will take while its server restarts."""
+def free_port(but: Collection[int] = ()) -> int:
+    """A port that nobody listens on, and that no outgoing connection will take while its server restarts.
+
+    `but` are ports that are promised to servers which do not listen yet.
+    """
     for _ in range(_TRIES):
         port = _FIRST + secrets.randbelow(_COUNT)
-        if is_free(port):
+        if port not in but and is_free(port):
             return port
     raise StandError(f"no free TCP port found between {_FIRST} and {_FIRST + _COUNT}")
 

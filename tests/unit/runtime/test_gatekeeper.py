@@ -142,6 +142,18 @@ async def test_an_answer_is_good_for_a_second() -> None:
         assert not one.keeper.fresh(only)
 
 
+async def test_a_slow_answer_is_as_old_as_its_question() -> None:
+    """What another process finished while it was on its way is not in it."""
+    async with porch() as one:
+        one.store.latency = GOOD_FOR * 0.8
+        (only,) = one.submit("a")
+        await asyncio.sleep(GOOD_FOR * 0.9)
+        assert one.admitted == [only]
+        assert one.keeper.fresh(only)
+        await asyncio.sleep(GOOD_FOR * 0.2)
+        assert not one.keeper.fresh(only)
+
+
 async def test_an_answer_from_before_an_outage_is_worth_nothing() -> None:
     """Another owner may have finished it meanwhile; distrust never goes back."""
     async with porch() as one:

@@ -87,13 +87,26 @@ def test_lanes_take_turns(road: Road) -> None:
 
 
 def test_with_neighbours_a_lane_leaves_half_of_the_slots_free(road: Road) -> None:
-    """What hangs cannot sit on all of them."""
+    """What hangs cannot sit on all of them, and beside it the other has its own half, not only its share."""
     road.offer("b")
     road.lanes.release(road.take()[0].lane)
     road.offer("hangs", SLOTS * 2)
     assert len(road.take()) == SLOTS // 2
     road.offer("b", SLOTS)
-    assert names(road.take())[:SHARE] == ["b"] * SHARE
+    assert names(road.take()) == ["b"] * (SLOTS // 2)
+
+
+def test_with_several_about_the_last_share_is_for_who_has_none_yet(road: Road) -> None:
+    """Two that hang on all they can get leave a third one its share."""
+    for name in ("a", "b", "c"):
+        road.fly(name, 1)
+        road.lanes.release(road.lanes.lane(name))
+    road.offer("a", SLOTS)
+    road.offer("b", SLOTS)
+    road.take()
+    assert road.lanes.in_flight == SLOTS - SHARE
+    road.offer("c", SLOTS)
+    assert names(road.take()) == ["c"] * SHARE
 
 
 def test_its_share_a_lane_keeps_whatever_the_others_do(road: Road) -> None:

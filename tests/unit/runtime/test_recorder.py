@@ -17,7 +17,8 @@ from tests.fakes.store import MemoryStore
 
 from ringonce.domain.disposition import Status
 from ringonce.observe.events import Held, Recorded, Resumed, RowStripped
-from ringonce.runtime.recorder import BATCH, HOLD_PAUSE, REMIND, Recorder, fold
+from ringonce.runtime.hold import REMIND
+from ringonce.runtime.recorder import BATCH, HOLD_PAUSE, Recorder, fold
 from ringonce.store.port import Gate, RowsRefused, StoreAway
 
 if TYPE_CHECKING:

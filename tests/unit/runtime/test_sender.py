@@ -479,6 +479,22 @@ async def test_what_may_have_reached_the_provider_is_not_given_up_silently() -> 
         assert one.group.committed == {one.main: 1}
 
 
+async def test_what_is_held_and_may_have_reached_the_provider_is_not_given_up_either() -> None:
+    """Behind the breaker when its partition goes: it is put off with its header; who never got a call is given up."""
+    async with station(slots=THRESHOLD) as one:
+        one.http.always = lambda _: Unanswered("reset")
+        one.bring(*(notification(f"n-{number:02}") for number in range(20)))
+        await asyncio.sleep(4)
+        called = {call.key for call in one.http.calls}
+        gone_on = len(one.publisher.records)
+        assert gone_on < len(called) < 20
+        await one.group.revoke([one.main])
+        put_off = one.publisher.records[gone_on:]
+        assert len(put_off) == len(called) - gone_on
+        assert {copy.header("maybe.reached") for copy in put_off} == {b"true"}
+        assert {copy.header("forward.reason") for copy in put_off} == {b"breaker-open"}
+
+
 async def test_a_lost_partition_is_neither_forwarded_nor_committed_for() -> None:
     """But what turns out to be delivered is recorded: nobody else knows it."""
     async with station() as one:
