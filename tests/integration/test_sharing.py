@@ -39,7 +39,6 @@ async def test_two_senders_share_a_channel(site: Site, fleet: Fleet, providers: 
     assert untruths(site.history.rows(), ids, providers.values()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="the sticky assignor balances a member's partitions over all stages together")
 async def test_a_second_sender_takes_half_of_each_stage(site: Site, fleet: Fleet) -> None:
     """The first one keeps part of main, or adding a process would move the load and not share it."""
     site.prepare(["firebase"], partitions=4)

@@ -58,11 +58,14 @@ class Owner(Protocol):
 
 
 class ConsumerThread:
-    """Polls a group consumer for an event loop.
+    """Polls for an event loop: one member of the group for each topic.
+
+    One member for all topics would be fewer connections. But the sticky assignor balances what a member holds over all
+    topics together: of two senders one could end up with the whole main topic, and the other with the retry stages.
 
     Args:
         settings: the membership.
-        topics: what to subscribe to.
+        topics: what to subscribe to; the first one is the busiest.
         delays: seconds by topic; a partition of such a topic is paused as soon as a record of it is not due, so that at
             most one polled batch of it is kept.
         owner: told of everything.
@@ -96,7 +99,7 @@ class ConsumerThread:
         self.allowed = BATCH
         """How many records may be handed over in all, ever; the loop raises it as it finishes them."""
         self.handed = 0
-        self.consumer: GroupConsumer | None = None
+        self._members: list[GroupConsumer] = []
         self.beat = monotonic()
 
     def start(self) -> None:
@@ -120,7 +123,7 @@ class ConsumerThread:
 
     def stale(self) -> bool:
         """Whether we must count ourselves as having lost everything."""
-        return self.consumer is not None and self.consumer.stale()
+        return any(member.stale() for member in self._members)
 
     async def stop(self) -> None:
         """Commit what `revoked` says one last time, leave the group, and end the thread."""
@@ -133,7 +136,7 @@ class ConsumerThread:
 
     def _run(self) -> None:
         try:
-            self.consumer = GroupConsumer(self._settings, self._topics, self)
+            self._members = [GroupConsumer(self._settings, [topic], self) for topic in self._topics]
             full_since = None
             while not self._stopping.is_set():
                 self.beat = monotonic()
@@ -143,29 +146,36 @@ class ConsumerThread:
                 elif full_since is None:
                     full_since = monotonic()
                 self._step(room, starved=full_since is not None and monotonic() - full_since > PATIENCE)
-            self.consumer.close()
+            for member in self._members:
+                member.close()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the process must hear of it
             self._tell(self._owner.failed, error)
         finally:
             self._tell(self._stopped.set)
 
     def _step(self, room: int, *, starved: bool) -> None:
-        assert self.consumer is not None  # noqa: S101 - set before the first step, for the type checker
         while self._offsets:
-            self.consumer.commit(self._offsets.popleft())
+            offsets = self._offsets.popleft()
+            for member in self._members:
+                member.commit(offsets)
         everything = starved or self.paused is None
-        wanted = set(self.consumer.assignment) if everything else self._resting | set(self.paused or ())
-        self.consumer.pause_only(wanted)
+        wanted = self._resting | set(self.paused or ())
+        for member in self._members:
+            member.pause_only(set(member.assignment) if everything else wanted)
         if room <= 0 and not everything:
             self._room.clear()
             if self.allowed - self.handed <= 0:  # it may have been raised before the clear
                 self._room.wait(POLL)
             return
-        records = self.consumer.poll(max(room, 0))
-        if records:
-            self._rest(records)
-            self.handed += len(records)
-            self._tell(self._owner.arrived, records)
+        # The first topic is waited for, the others are looked at in passing: theirs are the retry stages, which are
+        # measured in seconds.
+        for member in self._members:
+            records = member.poll(max(room, 0), POLL if member is self._members[0] else 0.0)
+            if records:
+                room -= len(records)
+                self._rest(records)
+                self.handed += len(records)
+                self._tell(self._owner.arrived, records)
 
     def _rest(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -185,6 +195,7 @@ class ConsumerThread:
 
     def revoked(self, partitions: Sequence[Partition]) -> Offsets:
         """See `Member.revoked`: the loop drains while this thread waits; librdkafka keeps up the heartbeats."""
+        started = monotonic()
         draining = asyncio.run_coroutine_threadsafe(self._owner.revoked(partitions), self._loop)
         try:
             return draining.result(timeout=self._drain_deadline + 1.0)
@@ -193,6 +204,13 @@ class ConsumerThread:
             return {}
         finally:
             self._forget(partitions)
+            self._excuse(monotonic() - started)
+
+    def _excuse(self, seconds: float) -> None:
+        """Draining for one topic kept this thread from polling the others; that is no silence of theirs."""
+        if seconds <= self._drain_deadline + 2.0:  # longer: the process was stopped meanwhile, and all is as it looks
+            for member in self._members:
+                member.last_poll += seconds
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """See `Member.lost`."""

@@ -269,6 +269,7 @@ class Pipeline:
             InternalError: something inside died.
         """
         tasks = [self._spawn(coroutine) for coroutine in (self.recorder.run(), self._tick(), *self.handler.tasks())]
+        asyncio.get_running_loop().set_exception_handler(self._stumbled)
         self.consumer.start()
         self._emit(Started(self.profile.role, self.around.node))
         stopping = asyncio.ensure_future(stop.wait())
@@ -284,6 +285,11 @@ class Pipeline:
             for task in (*tasks, stopping):
                 task.cancel()
             await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+    def _stumbled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback has raised: whatever it was about is not done, so the process must not go on."""
+        loop.default_exception_handler(context)
+        self.failed(context.get("exception") or InternalError(str(context.get("message"))))
 
     def _spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)

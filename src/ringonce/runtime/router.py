@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 BATCH: Final = 500
 MOST_OPEN: Final = 20_000
 """Records not acknowledged, those that are published again included; beyond that nothing more is consumed."""
+MOST_OPEN_BYTES: Final = 64 * 1024 * 1024
 COMMIT_INTERVAL: Final = 0.5
 AGAIN: Final = 1.0
 DRAIN_DEADLINE: Final = 5.0
@@ -92,6 +93,7 @@ class Router:
         self._emit = emit
         self._tenures: dict[Partition, Tenure] = {}
         self._open = 0
+        self._open_bytes = 0
         self._again: list[tuple[float, Copy]] = []
         self.beat = monotonic()
         """When the loop was last seen to turn (monotonic)."""
@@ -104,7 +106,7 @@ class Router:
         commit_at, full_since = 0.0, None
         while not stop.is_set():
             now = self.beat = monotonic()
-            full = self._open + len(self._again) >= MOST_OPEN
+            full = self._open + len(self._again) >= MOST_OPEN or self._open_bytes >= MOST_OPEN_BYTES
             full_since = (full_since or now) if full else None
             starved = full_since is not None and now - full_since > PATIENCE
             consumer.pause_only(set(consumer.assignment) if starved else ())
@@ -159,6 +161,7 @@ class Router:
 
     def _publish(self, copy: Copy) -> None:
         self._open += 1
+        self._open_bytes += copy.record.size
         self._producer.publish(
             copy.topic,
             copy.record.key,
@@ -170,6 +173,7 @@ class Router:
 
     def _published(self, copy: Copy, failure: PublishFailed | None) -> None:
         self._open -= 1
+        self._open_bytes -= copy.record.size
         if failure is None:
             copy.tenure.finish(copy.record.offset)
             if not self._again:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tests.unit.domain.test_stages import BARE, MERGED, ladders
 
@@ -88,6 +88,7 @@ def test_failures_never_lead_to_the_same_or_an_earlier_stage(outcome: Failure, w
             pytest.fail(f"{other}")
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])  # many situations lead elsewhere, and are not looked at
 @given(st.sampled_from([Refused, Throttled]), st.floats(0, 100_000), situations())
 def test_retry_after_picks_the_first_later_stage_that_covers_it(
     kind: type[Refused | Throttled], wait: float, where: tuple[Situation, Ladder]
