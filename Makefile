@@ -21,6 +21,7 @@ STAND ?=
 BROKERS ?=
 FAIL_RATE_503 ?= 0.5
 SEED_MESSAGES ?= 100
+CHANNEL ?= firebase
 PYTEST_FLAGS ?=
 ROUTER_FLAGS ?=
 SENDER_FLAGS ?=
@@ -29,7 +30,7 @@ LOCK_FLAGS ?=
 SENDERS := $(CHANNELS:%=run-%-sender)
 RECORDERS := $(CHANNELS:%=run-%-dlq)
 SERVED := db-init db-shell db-truncate db-history topic-create-all topic-delete-all run-router run-router-dlq \
-  $(SENDERS) $(RECORDERS) seed
+  $(SENDERS) $(RECORDERS) seed replay
 
 # The stand's addresses, the same for each of the three, where the caller's environment names no others. Only for the
 # targets that talk to the servers: to `up` an address in the environment means "this server exists, start none", so it
@@ -79,6 +80,12 @@ $(LOCKED): requirements/dev.txt
 $(ENV): $(LOCKED) pyproject.toml $(wildcard cmd/*)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --reinstall-package ringonce -e .
 	@touch $@
+
+##@ The first minute
+
+.PHONY: demo
+demo: $(ENV) ## Watch 100 notifications delivered, retried, dead-lettered, replayed (STAND=native or embedded)
+	@$(BIN)/ringonce demo $(if $(STAND),--stand $(STAND))
 
 ##@ The stand: Kafka, PostgreSQL, mock providers (KAFKA_BOOTSTRAP, DATABASE_URL in the environment: use these instead)
 
@@ -165,6 +172,12 @@ chaos-clear: $(ENV) ## Let the mocks behave again
 .PHONY: mock-stats
 mock-stats: $(ENV) ## Show what the mocks were asked and answered
 	@$(BIN)/ringonce mocks stats
+
+##@ Notifications
+
+.PHONY: replay
+replay: $(ENV) ## Send a channel's dead letters again (CHANNEL=firebase)
+	@$(BIN)/ringonce replay --channel $(CHANNEL)
 
 .PHONY: seed
 seed: $(ENV) ## Produce notifications, round-robin over the channels (SEED_MESSAGES=100)
