@@ -39,10 +39,12 @@ $(SERVED): export KAFKA_BOOTSTRAP ?= 127.0.0.1:$(or $(RINGONCE_STAND_KAFKA_PORT)
 $(SERVED): export DATABASE_URL ?= postgresql://ringonce@127.0.0.1:$(or $(RINGONCE_STAND_POSTGRES_PORT),15441)/ringonce
 
 # What signs the calls, for the mocks and for the senders alike: a development secret, unless the caller has its own.
-export MOCK_SECRET ?= development
-export RINGONCE_CHANNELS__FIREBASE__SECRET ?= $(MOCK_SECRET)
-export RINGONCE_CHANNELS__APNS__SECRET ?= $(MOCK_SECRET)
-export RINGONCE_CHANNELS__WEBHOOK__SECRET ?= $(MOCK_SECRET)
+# Only for the targets that start them: the tests choose secrets of their own.
+SIGNED := up run-mocks $(SENDERS)
+$(SIGNED): export MOCK_SECRET ?= development
+$(SIGNED): export RINGONCE_CHANNELS__FIREBASE__SECRET ?= $(MOCK_SECRET)
+$(SIGNED): export RINGONCE_CHANNELS__APNS__SECRET ?= $(MOCK_SECRET)
+$(SIGNED): export RINGONCE_CHANNELS__WEBHOOK__SECRET ?= $(MOCK_SECRET)
 
 ##@ General
 

@@ -64,9 +64,10 @@ def drain(running: Rig, prefix: str, total: int, segment: int, latency_ms: int) 
     """Drain `total` notifications through one sender against a provider that takes `latency_ms`."""
     running.truncate()
     running.backlog(prefix, total)
-    with mock(LATENCY_MS=latency_ms) as port, process(
-        ["sender", "--channel", "firebase"], running.environment(prefix, port)
-    ) as sender:
+    with (
+        mock(LATENCY_MS=latency_ms) as port,
+        process(["sender", "--channel", "firebase"], running.environment(prefix, port)) as sender,
+    ):
         measured = Drain(running, sender)
         measured.measure(total, segment)
     return measured

@@ -42,19 +42,20 @@ async def test_two_retry_stages_become_one_by_one_edit(
     old = site.send([notification(f"old-{number}") for number in range(3)], main)
     await eventually(lambda: site.count(old_stage) == 3)
     await before.stop()
+    firebase.chaos(reset=True)
 
     row = replace(CHANNELS["firebase"], ladder=MERGED)
     site.create_topics({"firebase": MERGED})
     delays = {"retry-1m": 1.0, "retry-30s": 0.5, "retry-5m": 0.5}
     fleet.sender(node="after", row=row, max_attempts=1, delays=delays)
     fleet.recorder()
-    new = site.send([notification("new")], main)
+    new = site.send([notification("new", payload_json='{"mock": {"status": 503}}')], main)
     await eventually(lambda: site.history.unrecorded(new) == set(), so_far=site.history.statuses)
     assert site.history.rows()["n-new"]["status"] == "dlq"
     assert site.history.rows()["n-new"]["attempts"] == 2
     assert [dict(headers_of(record))["previous.topic"] for record in site.records(dlq) if record.key() == b"user-new"]
-    firebase.chaos(reset=True)
     await eventually(lambda: site.history.unrecorded(old) == set(), so_far=site.history.statuses)
+    assert {site.history.rows()[f"n-old-{number}"]["status"] for number in range(3)} == {"delivered"}
 
     assert site.count(old_stage) == 3, "nothing is forwarded to a retired stage"
     assert site.count(site.names.stage("firebase", "retry-5m")) == 0
