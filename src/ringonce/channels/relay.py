@@ -97,7 +97,7 @@ class Relay:
         self._target = target
         self._target_host = host_port(target)
         self._allowed = {self._target_host, *map(_named_host, allowed)}
-        self._secret = secret
+        self._signer = hmac.new(secret, digestmod="sha256")  # copied for each body: the key's part is done once
         self._format = body
         self._fixed = {"content-type": _CONTENT_TYPES[body], "x-channel": row.name}
 
@@ -122,11 +122,9 @@ class Relay:
         `payload` are the record's own bytes, `key` the idempotency key.
         """
         body = payload if self._format is BodyFormat.PROTOBUF else notification.canonical_json()
-        headers = {
-            **self._fixed,
-            "idempotency-key": key,
-            "x-signature": hmac.digest(self._secret, body, "sha256").hex(),
-        }
+        signer = self._signer.copy()
+        signer.update(body)
+        headers = {**self._fixed, "idempotency-key": key, "x-signature": signer.hexdigest()}
         # What cannot stand in a header stays in the body and in the row.
         if notification.trace_id and _HEADER_SAFE.match(notification.trace_id):
             headers["x-trace-id"] = notification.trace_id

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ringonce.kafka.port import Headers, Offsets, Partition, PublishFailed, Record
     from ringonce.kafka.settings import ConsumerSettings, ProducerSettings
 
-BATCH: Final = 500
+BATCH: Final = 100
+"""Records of one poll. The event loop opens them in one go, and nothing else happens there meanwhile."""
 PATIENCE: Final = 0.3
 """Seconds without room after which partitions are paused; before that it is cheaper not to poll."""
 

@@ -67,6 +67,8 @@ class Gate:
         self._clock = clock
         self._emit = emit
         self._on_open = on_open
+        self.closed = True
+        """Whether calls are admitted freely."""
         self._probing = False
         self._retry_at = 0.0
         self._cause = ""
@@ -76,11 +78,6 @@ class Gate:
             throw_new_error_on_trip=False,  # else the delivery that trips it looks like one never made
             listeners=[_Listener(self)],
         )
-
-    @property
-    def closed(self) -> bool:
-        """Whether calls are admitted freely."""
-        return self._breaker.current_state == pybreaker.STATE_CLOSED
 
     @property
     def retry_at(self) -> float:
@@ -104,7 +101,8 @@ class Gate:
 
     def delivered(self, *, ok: bool, cause: str = "") -> None:
         """One delivery with its tries has ended. While not closed only the probe's result counts."""
-        if self.closed:
+        # A success means nothing to a breaker that has no failure to forget: the common case, asked for every record.
+        if self.closed and not (ok and self._breaker.fail_counter == 0):
             self._tell(ok=ok, cause=cause)
 
     def probed(self, *, ok: bool, cause: str = "") -> None:
@@ -127,6 +125,7 @@ class Gate:
 
     def changed(self, before: str, after: str) -> None:
         """The breaker's state has changed."""
+        self.closed = after == pybreaker.STATE_CLOSED
         self._emit(BreakerChanged(self.destination, before, after, self._cause))
         if after == pybreaker.STATE_OPEN:
             self._retry_at = self._clock.monotonic() + self._period
