@@ -243,7 +243,8 @@ async def test_what_expires_while_it_waits_is_not_sent(
     firebase = providers["firebase"]
     firebase.chaos(STATUS=503, RETRY_AFTER="")
     fleet.sender(max_attempts=1, delays={"retry-30s": 60.0})
-    expires_at = int(time.time()) + 4
+    await eventually(lambda: any(site.members("firebase-sender").values()))
+    expires_at = int(time.time()) + 8
     short = notification("short", expires_at=Instant(expires_at))
     site.send([short], site.names.stage("firebase", "main"))
     await eventually(lambda: site.history.count() == 1)
