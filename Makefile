@@ -203,6 +203,10 @@ verify: $(LOCKED) ## Generate again beside gen/ and compare
 	if diff -r -x __pycache__ gen "$$fresh/gen"; then echo "gen/ is what proto/ generates"; \
 	else echo "gen/ differs from what proto/ generates: run 'make proto-gen'" >&2; exit 1; fi
 
+.PHONY: picture
+picture: $(ENV) ## Run the demo and draw docs/demo.svg from it (STAND=native or embedded)
+	@$(BIN)/ringonce demo $(if $(STAND),--stand $(STAND)) --picture docs/demo.svg
+
 .PHONY: docs
 docs: $(ENV) ## Generate docs/configuration.md from the settings
 	@$(BIN)/python docs/generate_configuration.py
@@ -236,6 +240,10 @@ test: $(ENV) ## All tests, on real servers that they start themselves (PYTEST_FL
 .PHONY: test-integration
 test-integration: $(ENV) ## Only the integration tests
 	@$(BIN)/pytest $(PYTEST_FLAGS) tests/integration
+
+.PHONY: walkthrough
+walkthrough: $(ENV) ## Do what README does by hand, on the native stand, and check what each command shows
+	@$(BIN)/pytest $(PYTEST_FLAGS) tests/e2e/walkthrough.py
 
 .PHONY: bench-quick
 bench-quick: $(ENV) ## Measure for a minute; writes bench/results/quick.json

@@ -45,6 +45,9 @@ A setting comes from the environment or from a flag; the flag wins. There is no 
 read. A process reads what its role needs, names every setting that is missing or wrong in one message, and exits 3.
 An empty variable is a value, not an absent one: `RINGONCE_NODE_ID=` is refused.
 
+`ringonce config --role sender --channel firebase` shows what is in force and where each value comes from, secrets
+masked; the role's own flags may follow. `ringonce doctor` looks at the servers with the same settings.
+
 `<CHANNEL>` is {channels}.
 
 Times are seconds. The flags for delays also take a unit: `250ms`, `2s`, `5m`, `1h`. `--allow-host` and `--delay` may be
@@ -55,19 +58,21 @@ delays of a channel's stages must rise from one to the next.
 ROLE: Final = """\
 ## Every role
 
-`router`, `sender` and both of their `--mode dlq`. The tools `topics`, `seed` and `replay` read `KAFKA_BOOTSTRAP` and
-`RINGONCE_TOPIC_PREFIX` and have the same flags for them.
+`router`, `sender` and both of their `--mode dlq`. The tools `topics`, `seed`, `replay` and `doctor` read
+`KAFKA_BOOTSTRAP` and `RINGONCE_TOPIC_PREFIX` and have the same flags for them.
 """
 
 STORE: Final = """\
 ## Roles that write to the database
 
-`sender` in every mode (`--dry-run` too, which asks for it and does not use it), and `router --mode dlq`. The tools `db`
-and `history` read it as well. The router itself has no database.
+`sender` in every mode (`--dry-run` too, which asks for it and does not use it), and `router --mode dlq`. The tools
+`db`, `history` and `doctor` read it as well. The router itself has no database.
 """
 
 ROUTER: Final = """\
 ## The router
+
+`fleet` and `doctor` read it too, and have the same flag.
 """
 
 CHANNEL: Final = """\
@@ -142,8 +147,8 @@ def options(command: click.Command, setting: str) -> list[click.Option]:
 
 
 def all_options(command: click.Command) -> list[click.Option]:
-    """The command's options."""
-    return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    """The command's options, without those that only tell something (--version)."""
+    return [option for option in command.params if isinstance(option, click.Option) and option.expose_value]
 
 
 def type_text(schema: dict[str, Any]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,23 +14,34 @@ import click
 
 from ringonce import bootstrap
 from ringonce.demo.commands import demo
-from ringonce.errors import ConfigurationError, InternalError, RingonceError
+from ringonce.errors import ConfigurationError, InternalError, RingonceError, ServerUnreachable
 from ringonce.fleet.commands import fleet
 from ringonce.mock.commands import mock
 from ringonce.observe import logs
 from ringonce.runtime.lifecycle import run_async, run_sync
-from ringonce.settings import RouterSettings, StoreSettings, load
+from ringonce.settings import ChannelSettings, Loader, RouterSettings, StoreSettings, channel_prefix, load
 from ringonce.stand.commands import stand
+from ringonce.tools.completion import completion
+from ringonce.tools.contents import Contents
 from ringonce.tools.database import db, history
+from ringonce.tools.doctor import doctor
+from ringonce.tools.inforce import InForce, in_force
 from ringonce.tools.mocks import mocks
 from ringonce.tools.replay import replay
 from ringonce.tools.seed import seed
 from ringonce.tools.topics import kafka, prefix, topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 log = logging.getLogger("ringonce")
+
+WHAT_TO_DO: Final = {
+    "Kafka": "; start it, or correct KAFKA_BOOTSTRAP",
+    "PostgreSQL": "; start it, or correct DATABASE_URL",
+    "mock provider": "; `ringonce stand up` starts it",
+}
+"""What follows the message that a server did not answer."""
 
 UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -73,8 +86,12 @@ database = click.option("--database-url", help="PostgreSQL as a libpq URL [env: 
 @click.option("--channels", help="The configured channels, separated by commas; all without.")
 @database
 @_role_options
+@click.version_option(package_name="ringonce")
 def router_command(mode: str, channels: str | None, database_url: str | None, **flags: Any) -> None:
-    """Forward notifications from the entry topic to each channel's, byte for byte."""
+    """Forward notifications from the entry topic to each channel's, byte for byte.
+
+    Example: router --channels firebase,apns
+    """
     if mode == "dlq":
         settings = load(StoreSettings, database_url=database_url, **flags)
         logs.configure(settings.log_level, settings.log_format)
@@ -105,6 +122,7 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
 @click.option("--dry-run", is_flag=True, help="Show what would be done: no call, no write, no commit.")
 @database
 @_role_options
+@click.version_option(package_name="ringonce")
 def sender_command(  # noqa: PLR0913 - one parameter per option
     *,
     channel: str,
@@ -138,6 +156,19 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
         logs.configure(recording.log_level, recording.log_format)
         run_async(partial(bootstrap.run_dlq_recorder, recording, row))
         return
+    channel_flags["delays"], faults = _delays(delays, delay_30s, delay_5m)
+    settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags, faults)
+    logs.configure(settings.log_level, settings.log_format)
+    if dry_run:
+        run_sync(partial(bootstrap.run_dry, settings, of_channel, row, click.echo))
+    else:
+        run_async(partial(bootstrap.run_sender, settings, of_channel, row, from_latest=not from_start))
+
+
+def _delays(
+    delays: tuple[str, ...], delay_30s: float | None, delay_5m: float | None
+) -> tuple[dict[str, float] | None, list[str]]:
+    """The delays given by flag, in seconds by stage, None where there are none; and what is wrong with the flags."""
     named = {"retry-30s": delay_30s, "retry-5m": delay_5m}
     given = {stage: seconds for stage, seconds in named.items() if seconds is not None}
     faults = []
@@ -146,13 +177,7 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
             given.update([_stage_delay(text)])
         except ConfigurationError as error:
             faults += error.faults
-    channel_flags["delays"] = given or None
-    settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags, faults)
-    logs.configure(settings.log_level, settings.log_format)
-    if dry_run:
-        run_sync(partial(bootstrap.run_dry, settings, of_channel, row, click.echo))
-    else:
-        run_async(partial(bootstrap.run_sender, settings, of_channel, row, from_latest=not from_start))
+    return given or None, faults
 
 
 def _stage_delay(text: str) -> tuple[str, float]:
@@ -165,14 +190,80 @@ def _stage_delay(text: str) -> tuple[str, float]:
         raise ConfigurationError([f"--delay {text}: {error.message}"]) from None
 
 
-@click.group()
-@click.version_option(package_name="ringonce")
-def ringonce() -> None:
-    """Notifications from Kafka to their recipients: one channel, once, in time."""
+@click.command("config", context_settings={"ignore_unknown_options": True})
+@click.option("--role", required=True, type=click.Choice(["router", "sender", "dlq", "router-dlq"]), help="Whose.")
+@click.option("--channel", help="The channel of a sender, or of a dlq.")
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF THE ROLE]...")
+def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
+    """Show which settings are in force, and where each comes from.
+
+    Secrets are masked. Give it the flags that the role gets. Exit 3 when the role would not start with them.
+
+    Example: ringonce config --role sender --channel firebase --max-attempts 2
+    """
+    if (channel is None) is (role in {"sender", "dlq"}):
+        raise click.UsageError(f"--role {role} {'needs' if channel is None else 'has no'} --channel")
+    if channel is None:
+        given = router_command.make_context("router", list(flags)).params
+    else:
+        bootstrap.channel_row(channel)
+        given = sender_command.make_context("sender", ["--channel", channel, *flags]).params
+    kind = RouterSettings if role == "router" else StoreSettings
+    common = {name: given.get(name) for name in kind.model_fields} | {"channel_names": given.get("channels")}
+    lines = in_force(kind, common)
+    of_channel: dict[str, Any] = {}
+    faults: list[str] = []
+    if role == "sender" and channel is not None:
+        of_channel = {name: given.get(name) for name in ChannelSettings.model_fields}
+        of_channel["delays"], faults = _delays(given["delays"], given["delay_30s"], given["delay_5m"])
+        *others, delays = in_force(ChannelSettings, of_channel, channel_prefix(channel))
+        lines += [*others, _with_the_ladder(delays, channel, of_channel)]
+    width = max(len(line.variable) for line in lines)
+    for line in lines:
+        click.echo(f"{line.variable:<{width}}  {line.value}  [{line.source.value}]")
+    # As the role itself does it, so that what is said here is what it would say.
+    if role == "sender" and channel is not None:
+        bootstrap.sender_settings(channel, common, of_channel, faults)
+    else:
+        load(kind, **common)
 
 
-for command in (db, demo, fleet, history, mock, mocks, replay, seed, stand, topics):
-    ringonce.add_command(command)
+def _with_the_ladder(line: InForce, channel: str, flags: Mapping[str, Any]) -> InForce:
+    """The line about the delays with those of all stages, as far as they can be loaded."""
+    loaded = Loader().load(ChannelSettings, flags, channel_prefix(channel))
+    if loaded is None:
+        return line
+    with contextlib.suppress(ConfigurationError):  # the role's own check says it
+        stages = bootstrap.with_settings(bootstrap.channel_row(channel), loaded).ladder.retries
+        line = replace(line, value=", ".join(f"{stage.name}={stage.delay:g}" for stage in stages) or line.value)
+    return line
+
+
+SECTIONS: Final = {
+    "A first look": (demo, stand, fleet),
+    "Setting up": (db, topics, config, doctor, completion),
+    "At work": (seed, history, replay),
+    "Mock providers": (mock, mocks),
+}
+
+EXAMPLES: Final[Mapping[click.Command, str]] = {
+    mock: "ringonce mock --name firebase --port 8091",
+    stand.commands["down"]: "ringonce stand down --purge",
+    stand.commands["ps"]: "ringonce stand ps",
+    stand.commands["logs"]: "ringonce stand logs kafka-1 --follow",
+    stand.commands["env"]: 'eval "$(ringonce stand env)"',
+}
+for command, example in EXAMPLES.items():
+    command.epilog = f"Example: {example}"
+
+ringonce = click.version_option(package_name="ringonce")(
+    Contents(
+        name="ringonce",
+        help="Notifications from Kafka to their recipients: one channel, once, in time.",
+        sections=SECTIONS,
+        more="The roles are two programs more: router, sender. All take --help, --version.",
+    )
+)
 
 
 def _run(command: click.Command, name: str) -> None:
@@ -182,7 +273,8 @@ def _run(command: click.Command, name: str) -> None:
         log.critical("%s", error, exc_info=error.__cause__ or error)
         _exit_now(error.exit_code)
     except RingonceError as error:
-        click.echo(f"{name}: {error}", err=True)
+        advice = WHAT_TO_DO.get(error.server, "") if isinstance(error, ServerUnreachable) else ""
+        click.echo(f"{name}: {error}{advice}", err=True)
         sys.exit(error.exit_code)
     except Exception:
         log.critical("unexpected", exc_info=True)

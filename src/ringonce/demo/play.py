@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.live import Live
@@ -14,6 +15,7 @@ from ringonce.demo.scene import running_fleet
 from ringonce.demo.view import table
 from ringonce.demo.watch import ChannelView, Watch, total, waiting
 from ringonce.domain.disposition import Status
+from ringonce.domain.stages import MAIN
 from ringonce.errors import RingonceError
 from ringonce.kafka.codec import encode
 from ringonce.kafka.producer import KafkaProducer
@@ -24,7 +26,7 @@ from ringonce.store.schema import migrate
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -44,6 +46,27 @@ class DemoFailed(RingonceError):  # noqa: N818 - what happened
     exit_code = 6
 
 
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """How the channels stood: while most waited to be tried again, before the replay, and after it."""
+
+    middle: Sequence[ChannelView]
+    before: Sequence[ChannelView]
+    after: Sequence[ChannelView]
+
+    def summary(self) -> str:
+        """The demo's last line, for machines: by root, after the replay."""
+        delivered, dead, expired = (
+            total(self.after, status) for status in (Status.DELIVERED, Status.DLQ, Status.EXPIRED)
+        )
+        return f"demo: delivered={delivered} dlq={dead} expired={expired} total={TOTAL} lost={self.lost}"
+
+    @property
+    def lost(self) -> int:
+        """Notifications that have come to no end."""
+        return TOTAL - total(self.after)
+
+
 class Play:
     """One performance on one scene."""
 
@@ -53,9 +76,14 @@ class Play:
         self._console = console
         self._settings = load(RoleSettings, kafka_bootstrap=scene.kafka, topic_prefix="")
         self._names = TopicNames()
+        self._middle: Sequence[ChannelView] = ()
 
-    def run(self) -> tuple[list[ChannelView], list[ChannelView]]:
-        """Everything; how the channels stood before the replay and how after it."""
+    def run(self) -> Performance:
+        """Everything, from the first notification to the last replay.
+
+        Raises:
+            DemoFailed: something did not come to its end in time.
+        """
         migrate(self._scene.database)
         TopicAdmin(self._scene.kafka).create(topic_specs(self._settings, self._rows), PARTITIONS)
         for mock in self._scene.mocks.values():
@@ -66,18 +94,16 @@ class Play:
                 fleet,
                 watch,
                 f"{TOTAL} notifications; 7 of 10 calls are answered 503",
-                lambda views: total(views) >= TOTAL and waiting(views) == 0,
             )
             for mock in self._scene.mocks.values():
-                mock.chaos()
+                mock.chaos(reset=True)
             replayed = sum(run_replay(self._settings, row).published for row in self._rows)
             after = self._follow(
                 fleet,
                 watch,
                 f"replaying {replayed} dead letters; the providers are healthy",
-                lambda views: watch.replays_ended() >= replayed and waiting(views) == 0,
             )
-        return before, after
+        return Performance(self._middle, before, after)
 
     def _seed(self) -> None:
         producer = KafkaProducer(ProducerSettings(self._scene.kafka, "ringonce-demo"))
@@ -87,30 +113,26 @@ class Play:
         if producer.flush(30.0) or any(failure is not None for failure in failures):
             raise DemoFailed("the broker did not take all notifications")
 
-    def _follow(
-        self,
-        fleet: subprocess.Popen[bytes],
-        watch: Watch,
-        title: str,
-        done: Callable[[Sequence[ChannelView]], bool],
-    ) -> list[ChannelView]:
-        """Show what goes on until it is done."""
+    def _follow(self, fleet: subprocess.Popen[bytes], watch: Watch, title: str) -> list[ChannelView]:
+        """Show what goes on until every notification has its row and nothing is on its way."""
         deadline = time.monotonic() + DEADLINE
         views = watch.look()
         with Live(table(title, views), console=self._console, auto_refresh=False, transient=True) as live:
-            while not done(views):
+            while total(views) < TOTAL or waiting(views):
                 if fleet.poll() is not None:
                     raise DemoFailed(f"the fleet has ended with exit code {fleet.returncode}; see {self._scene.log}")
                 if time.monotonic() > deadline:
-                    raise DemoFailed(f"only {total(views)} of {TOTAL} ended within {DEADLINE:g} s")
+                    raise DemoFailed(
+                        f"after {DEADLINE:g} s {total(views)} of {TOTAL} have ended and {waiting(views)} records are on"
+                        f" their way; see {self._scene.log}"
+                    )
                 time.sleep(FRAME)
                 views = watch.look()
+                self._middle = max(self._middle, views, key=deferred)
                 live.update(table(title, views), refresh=True)
         return views
 
 
-def summary(views: Sequence[ChannelView]) -> str:
-    """The demo's last line, for machines: by root, after the replay."""
-    delivered, dead, expired = (total(views, status) for status in (Status.DELIVERED, Status.DLQ, Status.EXPIRED))
-    lost = TOTAL - total(views)
-    return f"demo: delivered={delivered} dlq={dead} expired={expired} total={TOTAL} lost={lost}"
+def deferred(views: Sequence[ChannelView]) -> int:
+    """Records in the retry stages."""
+    return sum(waits for view in views for stage, waits in view.stages.items() if stage != MAIN)

@@ -17,6 +17,13 @@ BREAKER_STYLES: Final = {"closed": "green", "half-open": "yellow", "open": "red"
 STATUSES: Final = (Status.DELIVERED, Status.DLQ, Status.EXPIRED)
 STATUS_STYLES: Final = {Status.DELIVERED: "green", Status.DLQ: "red", Status.EXPIRED: "yellow"}
 
+BEFORE: Final = "when every notification had come to an end"
+AFTER: Final = "after the replay of the dead letters"
+WHERE_NEXT: Final = (
+    "What is in the dlq now is what the providers refuse for good (422).\n"
+    "Where to look next: README.md does the same by hand, docs/ says the rest."
+)
+
 
 def table(title: str, views: Sequence[ChannelView]) -> Table:
     """A row per channel: what waits in each stage, the breaker, what has ended and how."""

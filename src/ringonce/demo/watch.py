@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from ringonce.domain.stages import DLQ
 from ringonce.kafka.lag import Lag
 from ringonce.kafka.settings import ConsumerSettings
-from ringonce.store.schema import history_by_root, replays_recorded
+from ringonce.store.schema import history_by_root
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +24,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChannelView:
-    """One channel at one moment: records that wait by stage, the breaker's state, notifications by status."""
+    """One channel at one moment.
+
+    Args:
+        name: the channel's.
+        stages: records that wait, by stage.
+        unrecorded: dead letters that have no row yet.
+        breaker: its state.
+        ended: notifications by status, a replay counted with its original.
+    """
 
     name: str
     stages: Mapping[str, int] = field(default_factory=dict)
+    unrecorded: int = 0
     breaker: str = "closed"
     ended: Mapping[str, int] = field(default_factory=dict)
 
@@ -44,8 +54,9 @@ class Watch:
 
     def __enter__(self) -> Self:
         for row in self._rows:
-            membership = ConsumerSettings(self._scene.kafka, f"{row.name}-sender", "ringonce-demo")
-            self._lags[row.name] = self._stack.enter_context(Lag(membership))
+            for group in (f"{row.name}-sender", f"{row.name}-dlq"):
+                membership = ConsumerSettings(self._scene.kafka, group, "ringonce-demo")
+                self._lags[group] = self._stack.enter_context(Lag(membership))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,18 +68,14 @@ class Watch:
         for channel, status, rows in history_by_root(self._scene.database):
             ended.setdefault(channel, {})[status] = rows
         breakers = self._log.states()
-        return [
-            ChannelView(row.name, self._waiting(row), breakers.get(row.name, "closed"), ended.get(row.name, {}))
-            for row in self._rows
-        ]
+        return [self._view(row, breakers.get(row.name, "closed"), ended.get(row.name, {})) for row in self._rows]
 
-    def _waiting(self, row: ChannelRow) -> dict[str, int]:
-        lag = self._lags[row.name]
-        return {stage.name: lag.of(self._names.stage(row.name, stage.name)) for stage in row.ladder.consumed()}
-
-    def replays_ended(self) -> int:
-        """How many replays have come to their end."""
-        return replays_recorded(self._scene.database)
+    def _view(self, row: ChannelRow, breaker: str, ended: Mapping[str, int]) -> ChannelView:
+        # In the order in which records move on: what is gone from one stage can only be in one that is looked at later.
+        lag = self._lags[f"{row.name}-sender"]
+        stages = {stage.name: lag.of(self._names.stage(row.name, stage.name)) for stage in row.ladder.consumed()}
+        unrecorded = self._lags[f"{row.name}-dlq"].of(self._names.stage(row.name, DLQ))
+        return ChannelView(row.name, stages, unrecorded, breaker, ended)
 
 
 class _Breakers:
@@ -106,5 +113,5 @@ def total(views: Sequence[ChannelView], status: Status | None = None) -> int:
 
 
 def waiting(views: Sequence[ChannelView]) -> int:
-    """Records that some stage has still before it, as far as has been committed."""
-    return sum(sum(view.stages.values()) for view in views)
+    """Records that some stage or recorder has still before it, as far as has been committed."""
+    return sum(sum(view.stages.values()) + view.unrecorded for view in views)

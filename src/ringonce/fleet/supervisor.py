@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ringonce.errors import ConfigurationError, RingonceError, WorkLeftBehind
-from ringonce.fleet.child import Child, Ended
+from ringonce.errors import RingonceError, WorkLeftBehind
+from ringonce.fleet.child import Child, Ended, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,35 +22,6 @@ class FleetEnded(RingonceError):  # noqa: N818 - what happened
         super().__init__(f"{ended.member.name} ended with exit code {ended.code}; the fleet was stopped")
 
 
-class Fleet:
-    """Runs its members until it is told to stop."""
-
-    def __init__(
-        self, members: Sequence[Member], environment: Mapping[str, str], say: Callable[[Member, str], None]
-    ) -> None:
-        self._children = [Child(member, environment, say) for member in members]
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Keep every member running until `stop` is set, then stop them all.
-
-        Raises:
-            FleetEnded: a member's settings are wrong.
-            FleetLeftWork: a member could not finish everything; it comes again.
-        """
-        running = {asyncio.create_task(child.run()): child for child in self._children}
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        await asyncio.gather(*(child.stop() for child in self._children))
-        ended = await asyncio.gather(*running)
-        for one in ended:
-            if not one.asked and one.code == ConfigurationError.exit_code:
-                raise FleetEnded(one)
-        left = sum(one.code == WorkLeftBehind.exit_code for one in ended)
-        if left:
-            raise FleetLeftWork(left)
-
-
 class FleetLeftWork(RingonceError):  # noqa: N818 - what happened
     """Members stopped with work unfinished; nothing is lost."""
 
@@ -58,3 +29,39 @@ class FleetLeftWork(RingonceError):  # noqa: N818 - what happened
 
     def __init__(self, members: int) -> None:
         super().__init__(f"{members} members stopped with records unfinished; they will be delivered again")
+
+
+class Fleet:
+    """Runs its members until it is told to stop."""
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        environment: Mapping[str, str],
+        say: Callable[[Member, str], None],
+        patience: Patience | None = None,
+    ) -> None:
+        self._children = [Child(member, environment, say, patience) for member in members]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep every member running until `stop` is set, then stop them all.
+
+        Raises:
+            FleetEnded: a member's flags or settings are wrong.
+            FleetLeftWork: a member could not finish everything; it comes again.
+            ConfigurationError: a member's program is not there.
+        """
+        running = [asyncio.create_task(child.run()) for child in self._children]
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        for child in self._children:
+            child.stop()
+        await asyncio.wait(running)
+        ended = [task.result() for task in running]  # raises what a task has raised, now that all have ended
+        for one in ended:
+            if not one.asked:
+                raise FleetEnded(one)
+        left = sum(one.code == WorkLeftBehind.exit_code for one in ended)
+        if left:
+            raise FleetLeftWork(left)

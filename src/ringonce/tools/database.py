@@ -26,7 +26,10 @@ def db() -> None:
 @db.command()
 @option
 def init(database_url: str | None) -> None:
-    """Apply the migrations that have not been applied yet."""
+    """Apply the migrations that have not been applied yet.
+
+    Example: ringonce db init
+    """
     done = schema.migrate(_url(database_url))
     click.echo("\n".join(f"applied {name}" for name in done) or "the schema is up to date")
 
@@ -34,7 +37,10 @@ def init(database_url: str | None) -> None:
 @db.command()
 @option
 def truncate(database_url: str | None) -> None:
-    """Forget the gate and the history. For development."""
+    """Forget the gate and the history. For development.
+
+    Example: ringonce db truncate
+    """
     schema.truncate(_url(database_url))
     click.echo("gate and history are empty")
 
@@ -42,7 +48,10 @@ def truncate(database_url: str | None) -> None:
 @db.command()
 @option
 def shell(database_url: str | None) -> None:
-    """Open psql on the database: the machine's own, or the one that the stand brings."""
+    """Open psql on the database: the machine's own, or the one that the stand brings.
+
+    Example: ringonce db shell
+    """
     psql = shutil.which("psql")
     if psql is None:
         # Here, because a production image has the command line but not what the stand needs.
@@ -55,7 +64,10 @@ def shell(database_url: str | None) -> None:
 @click.command()
 @option
 def history(database_url: str | None) -> None:
-    """Show how many notifications each channel has by status."""
+    """Show how many notifications each channel has by status.
+
+    Example: ringonce history --database-url postgresql://ringonce@db.internal/notifications
+    """
     counts = schema.history(_url(database_url))
     click.echo(f"{'channel':<12} {'status':<10} {'rows':>10}")
     for channel, status, rows in counts:

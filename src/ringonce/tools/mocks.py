@@ -64,7 +64,10 @@ def chaos(knobs: tuple[str, ...], only: str | None) -> None:
 
 @mocks.command()
 def clear() -> None:
-    """Make the running mocks healthy again."""
+    """Make the running mocks healthy again.
+
+    Example: ringonce mocks clear
+    """
     for name, port in PORTS.items():
         _ask("POST", port, "/chaos", {"reset": True})
         click.echo(f"{name}: healthy")
@@ -72,7 +75,10 @@ def clear() -> None:
 
 @mocks.command()
 def stats() -> None:
-    """Show what the running mocks got: requests, acts, keys, duplicates."""
+    """Show what the running mocks got: requests, acts, keys, duplicates.
+
+    Example: ringonce mocks stats
+    """
     columns = ("requests", "acts", "keys", "duplicates")
     click.echo(f"{'mock':<10}" + "".join(f"{column:>12}" for column in columns))
     for name, port in PORTS.items():

@@ -14,10 +14,10 @@ from ringonce.tools.topics import kafka, prefix
 @kafka
 @prefix
 def replay(channel: str, kafka_bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Send a channel's dead letters again, each once, up to the DLQ's present end.
+    """Send a channel's dead letters again, each once.
 
-    Values are unchanged; a replay has an identity of its own and its original's Idempotency-Key. The next call goes on
-    where this one ended.
+    All that lie in its DLQ when it begins, from where the last replay ended. Values are unchanged; a replay
+    has an identity of its own and its original's Idempotency-Key.
 
     Example: ringonce replay --channel firebase
     """

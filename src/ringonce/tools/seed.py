@@ -36,7 +36,7 @@ class SeedFailed(RingonceError):  # noqa: N818 - what happened
 @click.option("--count", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="How many.")
 @click.option("--channel", type=click.Choice(sorted(CHANNELS)), help="All for one channel; round-robin without.")
 def seed(kafka_bootstrap: str | None, topic_prefix: str | None, count: int, channel: str | None) -> None:
-    """Publish notifications to the entry topic, round-robin over the channels.
+    """Publish notifications to play with, round-robin over channels.
 
     Example: ringonce seed --count 300
     """

@@ -23,7 +23,10 @@ def topics() -> None:
 @prefix
 @click.option("--partitions", default=PARTITIONS, show_default=True, help="Partitions of each topic.")
 def create(kafka_bootstrap: str | None, topic_prefix: str | None, partitions: int) -> None:
-    """Create every topic that is missing."""
+    """Create every topic that is missing.
+
+    Example: ringonce topics create --topic-prefix staging-
+    """
     settings = load(RoleSettings, kafka_bootstrap=kafka_bootstrap, topic_prefix=topic_prefix)
     made = TopicAdmin(settings.kafka_bootstrap).create(topic_specs(settings, CHANNELS.values()), partitions)
     click.echo("\n".join(f"created {name}" for name in sorted(made)) or "every topic is there")
@@ -34,7 +37,10 @@ def create(kafka_bootstrap: str | None, topic_prefix: str | None, partitions: in
 @prefix
 @click.confirmation_option(prompt="Delete every topic of the fleet, with all that is in them?")
 def delete(kafka_bootstrap: str | None, topic_prefix: str | None) -> None:
-    """Delete every topic of the fleet."""
+    """Delete every topic of the fleet.
+
+    Example: ringonce topics delete --yes
+    """
     settings = load(RoleSettings, kafka_bootstrap=kafka_bootstrap, topic_prefix=topic_prefix)
     names = [spec.name for spec in topic_specs(settings, CHANNELS.values())]
     gone = TopicAdmin(settings.kafka_bootstrap).delete(names)
