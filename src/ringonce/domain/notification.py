@@ -46,6 +46,8 @@ class Priority(IntEnum):
         return f"PRIORITY_{self.name}"
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 _CHANNEL_NAMES: Final = {int(channel): channel.wire_name for channel in Channel}
 _PRIORITY_NAMES: Final = {int(priority): priority.wire_name for priority in Priority}
 
@@ -124,4 +126,4 @@ class Notification:
             "priority": _PRIORITY_NAMES.get(self.priority, self.priority) if self.priority else None,
         }
         present = {name: value for name, value in fields.items() if value}
-        return json.dumps(present, ensure_ascii=False, separators=(",", ":")).encode()
+        return _encode(present).encode()

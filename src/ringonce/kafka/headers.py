@@ -93,10 +93,13 @@ class Hints:
     root: str | None = None
 
 
+NO_HINTS: Final = Hints()
+
+
 def read(headers: Headers, now: float) -> Hints:
     """Read a record's headers; `now` in seconds since the epoch. Of several with one name the last counts."""
     if not headers:
-        return Hints()
+        return NO_HINTS
     texts = {name: text for name, value in headers if (text := _text(value)) is not None}
     origin = texts.get(ORIGIN)
     deferred = _number(texts.get(DEFERRED_SINCE), None)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ringonce.store.port import Gate, HistoryRow, Store
 
 BATCH: Final = 500
-GATHER: Final = 0.005
-"""Seconds for which a batch gathers when there is room in it."""
+GATHER: Final = 0.02
+"""Seconds for which a batch gathers when there is room in it: a statement costs the client as much as tens of rows."""
 HOLD_PAUSE: Final = 1.0
 
 

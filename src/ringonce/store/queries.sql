@@ -45,9 +45,6 @@ FROM (
 GROUP BY channel, status
 ORDER BY channel, status
 
--- name: replays_recorded
-SELECT count(*) FROM notifications_log WHERE replay_of IS NOT NULL
-
 -- name: truncate
 TRUNCATE notifications_log, processed_events
 

@@ -82,10 +82,3 @@ def history_by_root(url: str) -> list[Count]:
 def _counts(url: str, query: str) -> list[Count]:
     with connect(url) as connection:
         return [Count(*row) for row in connection.execute(QUERIES[query])]
-
-
-def replays_recorded(url: str) -> int:
-    """How many replayed notifications have come to an end."""
-    with connect(url) as connection:
-        found = connection.execute(QUERIES["replays_recorded"]).fetchone()
-        return 0 if found is None else int(found[0])
