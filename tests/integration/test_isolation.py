@@ -29,8 +29,8 @@ ALL: Final = (Channel.FIREBASE, Channel.APNS, Channel.WEBHOOK)
 EACH: Final = 150
 HOST_EACH: Final = 400
 ROUNDS: Final = 3
-AT_MOST: Final = 2.5
-"""How many times longer the same work may take beside a fault: generous, since a stall would take many times longer."""
+AT_MOST: Final = 2.0
+"""How many times longer the same work may take beside a fault; a stall would take many times longer."""
 
 
 def acts(provider: MockProvider) -> int:

@@ -52,14 +52,14 @@ async def test_killed_under_load_it_repeats_only_what_was_in_flight(
     """SIGKILL in mid-load: what was acted on and not recorded is sent once more under the same key; one row each."""
     site.prepare(["firebase"])
     firebase = providers["firebase"]
-    firebase.chaos(LATENCY_MS=100)
+    firebase.chaos(LATENCY_MS=300)  # far longer than a row takes: of what was answered only the last wave is unrecorded
     ids = site.send([notification(number) for number in range(COUNT)], site.names.stage("firebase", "main"))
     first = programs.start(*SENDER, "--node-id", "first")
     await eventually(lambda: len(firebase.acts()) >= 50)
     first.kill()
     acted = {act.key for act in firebase.acts()}
     unrecorded = site.history.unrecorded(acted)
-    assert 0 < len(unrecorded) <= 4 * SLOTS, "in flight, or answered and about to be recorded"
+    assert 0 < len(unrecorded) <= 2 * SLOTS, "in flight, or answered and about to be recorded"
 
     firebase.chaos(LATENCY_MS=0)
     programs.start(*SENDER, "--node-id", "second")
