@@ -289,6 +289,7 @@ def _exit_now(code: int) -> None:
 
 def main() -> None:
     """`ringonce`."""
+    logs.only_errors_of_kafka()
     _run(ringonce, "ringonce")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer
@@ -11,13 +12,15 @@ from ringonce.kafka.offsets import standings
 if TYPE_CHECKING:
     from ringonce.kafka.settings import ConsumerSettings
 
+log = logging.getLogger(__name__)
+
 
 class Lag:
     """Looks at one group's offsets from outside, without joining it."""
 
     def __init__(self, membership: ConsumerSettings) -> None:
         self._bootstrap = membership.bootstrap
-        self._consumer = Consumer(membership.librdkafka())
+        self._consumer = Consumer(membership.librdkafka(), logger=log)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
@@ -10,6 +11,8 @@ from ringonce.kafka.patience import TIMEOUT, ask
 
 if TYPE_CHECKING:
     from ringonce.kafka.settings import ConsumerSettings
+
+log = logging.getLogger(__name__)
 
 
 class Standing(NamedTuple):
@@ -50,7 +53,7 @@ def skip_backlog(membership: ConsumerSettings, topic: str) -> bool:
     Raises:
         ServerUnreachable: the broker did not answer.
     """
-    consumer = Consumer(membership.librdkafka())
+    consumer = Consumer(membership.librdkafka(), logger=log)
     try:
         found = standings(consumer, membership.bootstrap, topic)
         if any(place.committed is not None for place in found.values()):

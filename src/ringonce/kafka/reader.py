@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, TopicPartition
@@ -13,6 +14,8 @@ from ringonce.kafka.patience import ask
 if TYPE_CHECKING:
     from ringonce.kafka.port import Record
     from ringonce.kafka.settings import ConsumerSettings
+
+log = logging.getLogger(__name__)
 
 PATIENCE: Final = 1.0
 
@@ -26,7 +29,7 @@ class BoundedReader:
 
     def __init__(self, membership: ConsumerSettings, topic: str) -> None:
         self._bootstrap = membership.bootstrap
-        self._consumer = Consumer(membership.librdkafka())
+        self._consumer = Consumer(membership.librdkafka(), logger=log)
         found = standings(self._consumer, membership.bootstrap, topic)
         self._topic = topic
         self._ends = {number: place.high for number, place in found.items()}

@@ -65,6 +65,11 @@ def configure(level: str = "INFO", form: str = "auto") -> None:
     logging.getLogger("ringonce").setLevel(level)
 
 
+def only_errors_of_kafka() -> None:
+    """For a command that speaks to a person: what librdkafka retries by itself is not worth a line between its own."""
+    logging.getLogger("ringonce.kafka").setLevel(logging.ERROR)
+
+
 def emit_to(logger: logging.Logger) -> Emit:
     """A subscriber that writes each event to `logger`."""
 
