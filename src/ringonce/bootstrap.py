@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -29,6 +30,7 @@ from ringonce.observe.logs import emit_to
 from ringonce.runtime.clock import SystemClock
 from ringonce.runtime.dlq import DlqHandler
 from ringonce.runtime.dryrun import DryRun
+from ringonce.runtime.failpoints import Failpoints
 from ringonce.runtime.lifecycle import Watchdog
 from ringonce.runtime.pipeline import DRAIN_DEADLINE, Pipeline, Profile, Surroundings
 from ringonce.runtime.replay import Replay
@@ -100,9 +102,10 @@ def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[st
         producer,
         clock,
         emit_to(log),
+        Failpoints.from_environment(os.environ),
     )
     membership = _membership(settings, "notification-router")
-    with Watchdog({"router": lambda: router.beat}, clock):
+    with Watchdog({"the router's loop": lambda: router.beat, "fetching": lambda: router.fed}, clock):
         left = router.run(stop, lambda member: GroupConsumer(membership, [names.entry], member))
     if left:
         raise WorkLeftBehind(left)
@@ -114,7 +117,11 @@ def _routed(names: TopicNames, rows: Sequence[ChannelRow]) -> set[str]:
 
 def _membership(settings: RoleSettings, group: str) -> ConsumerSettings:
     return ConsumerSettings(
-        settings.kafka_bootstrap, f"{settings.topic_prefix}{group}", settings.node_id, settings.session_timeout
+        settings.kafka_bootstrap,
+        f"{settings.topic_prefix}{group}",
+        settings.node_id,
+        settings.session_timeout,
+        settings.max_poll_interval,
     )
 
 
@@ -221,15 +228,24 @@ async def _run(
     await store.open()
     clock = SystemClock()
     try:
-        around = Surroundings(settings.node_id, store, clock, emit_to(log))
+        around = Surroundings(settings.node_id, store, clock, emit_to(log), Failpoints.from_environment(os.environ))
         pipeline = Pipeline(profile, around, partial(_consumer, settings, profile))
         pipeline.attach(make_handler(pipeline))
-        with Watchdog({"event": lambda: pipeline.beat, "poll": lambda: pipeline.consumer.beat}, clock):
+        with Watchdog(_beats(pipeline), clock):
             left = await pipeline.run(stop)
     finally:
         await store.close()
     if left:
         raise WorkLeftBehind(left)
+
+
+def _beats(pipeline: Pipeline) -> dict[str, Callable[[], float]]:
+    return {
+        "the event loop": lambda: pipeline.beat,
+        "the poll loop": lambda: pipeline.consumer.beat,
+        "eligible work": lambda: pipeline.progress,
+        "fetching": lambda: pipeline.consumer.fed,
+    }
 
 
 def _consumer(settings: RoleSettings, profile: Profile, owner: Owner) -> ConsumerThread:
@@ -276,7 +292,8 @@ def run_replay(settings: RoleSettings, row: ChannelRow) -> Replay:
     check_topics(settings, [spec for spec in _all_specs(names, row) if spec.name in touched])
     reader = BoundedReader(_membership(settings, f"{row.name}-replay"), names.stage(row.name, DLQ))
     producer = KafkaProducer(ProducerSettings(settings.kafka_bootstrap, settings.node_id))
-    replay = Replay(reader, producer, names.stage(row.name, MAIN), row.channel, SystemClock())
+    failpoints = Failpoints.from_environment(os.environ)
+    replay = Replay(reader, producer, names.stage(row.name, MAIN), row.channel, SystemClock(), failpoints)
     try:
         replay.run()
     finally:

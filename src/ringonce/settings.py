@@ -48,6 +48,8 @@ class RoleSettings(BaseSettings):
     """JSON lines or lines for people; `auto` is text on a terminal and JSON elsewhere."""
     session_timeout: float = Field(10.0, ge=1.0, le=300.0)
     """Seconds after which the group gives a silent member's partitions to others; the broker has bounds of its own."""
+    max_poll_interval: float = Field(300.0, ge=1.0, le=86_400.0)
+    """Seconds without a poll after which a member gives its partitions up by itself; the session timeout at least."""
 
 
 class StoreSettings(RoleSettings):

@@ -25,6 +25,7 @@ class MemoryConsumer:
         self.started = False
         self.stopped = False
         self.beat = 0.0
+        self.fed = 0.0
 
     def start(self) -> None:
         """See `ConsumerThread.start`."""

@@ -61,9 +61,9 @@ def scene(directory: Path, kind: Kind | None, channels: Sequence[str], say: Call
         kafka_port = free_port()
         plan = Plan(kind, 1, kafka_port, free_port(but=[kafka_port]), {})
         stand = LocalStand(directory / "demo", {}, plan, jars=directory / "jars")
-        stand.down(purge=True)  # what a demo has left that was killed
         stack.callback(stand.down, purge=True)
         stack.callback(undisturbed)
+        stand.down(purge=True)  # what a demo has left that was killed; interrupted, it is done again on the way out
         stand.up()
         kafka, database = stand.addresses[KAFKA_VARIABLE], stand.addresses[DATABASE_VARIABLE]
         mocks = {name: stack.enter_context(MockProvider(name, secret=SECRET)) for name in channels}

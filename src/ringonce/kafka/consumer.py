@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 POLL: Final = 0.1
 """Seconds one poll waits for a first record."""
 
+LOOK: Final = 10.0
+"""Seconds of silence after which the broker is asked whether there is really nothing, and between two such looks."""
+ASKING: Final = 1.0
 WAKE_INTERVAL: Final = 1.0
 """Seconds between two wakings of one partition."""
 
@@ -88,10 +91,18 @@ class GroupConsumer:
         self._woken: dict[Partition, float] = {}
         self._interrupted: list[Exception] = []
         self.last_poll = monotonic()
+        self.fed = self.last_poll
+        """When records last came, or none were there to come (monotonic); old when fetching has silently stopped."""
+        self._look_at = self.fed + LOOK
+        self._read_to: dict[Partition, int] = {}
         self._consumer = self._join()
 
     def _join(self) -> Consumer:
-        consumer = Consumer(self._settings.librdkafka(on_commit=self._on_commit), logger=log)
+        configuration = {
+            **self._settings.librdkafka(on_commit=self._on_commit),
+            "enable.partition.eof": True,  # tells how far a partition was read, past what is no record
+        }
+        consumer = Consumer(configuration, logger=log)
         consumer.subscribe(self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         return consumer
 
@@ -121,12 +132,43 @@ class GroupConsumer:
             return []
         self.last_poll = monotonic()
         if first is None:
+            if most:
+                self._look_for_missed()
+            else:
+                self._eat()
             return []
+        self._eat()
         messages = [first]
         if most > 1:
             messages += self._consumer.consume(most - 1, 0)
             self._raise_interrupted()
         return [record for message in messages if (record := self._record(message)) is not None]
+
+    def _eat(self) -> None:
+        self.fed = monotonic()
+        self._look_at = self.fed + LOOK
+
+    def _look_for_missed(self) -> None:
+        """After a long silence, ask the broker whether there is really nothing: a fetcher can die without a word."""
+        if monotonic() < self._look_at:
+            return
+        self._look_at = monotonic() + LOOK
+        try:
+            missed = any(self._lies_before(partition) for partition in self._assignment - self._paused)
+        except KafkaException:
+            missed = False  # the broker is away, which says nothing about the fetcher
+        self.last_poll = monotonic()  # the broker may have taken its time to answer
+        if not missed:
+            self.fed = monotonic()
+
+    def _lies_before(self, partition: Partition) -> bool:
+        """Whether the partition has something that was not fetched; a transaction's marks at its end are something."""
+        place = TopicPartition(*partition)
+        _, end = self._consumer.get_watermark_offsets(place, timeout=ASKING)
+        (position,) = self._consumer.position([place])
+        if position.offset < 0:  # nothing has come yet: from where the group stands
+            (position,) = self._consumer.committed([place], timeout=ASKING)
+        return end > max(0, position.offset, self._read_to.get(partition, 0))
 
     def _raise_interrupted(self) -> None:
         """Callbacks must not raise through librdkafka; what went wrong in one surfaces here."""
@@ -137,7 +179,11 @@ class GroupConsumer:
         error = message.error()
         if error is None:
             return to_record(message)
-        self._complain(error)
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - how the library names its own codes
+            partition = _partition(cast("str", message.topic()), cast("int", message.partition()))
+            self._read_to[partition] = cast("int", message.offset())
+        else:
+            self._complain(error)
         return None
 
     def _complain(self, error: KafkaError) -> None:
@@ -239,6 +285,7 @@ class GroupConsumer:
         self._paused.difference_update(partitions)
         for partition in partitions:
             self._woken.pop(partition, None)
+            self._read_to.pop(partition, None)
 
     def _guard(self, call: Callable[[], object]) -> None:
         try:

@@ -14,12 +14,16 @@ LARGEST_MESSAGE: Final = 128 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """One group membership. `session_timeout` in seconds: how long the group waits for a silent member."""
+    """One group membership. `session_timeout` in seconds: how long the group waits for a silent member.
+
+    `max_poll_interval`, in seconds too, is how long a member may do without polling; never less than the session.
+    """
 
     bootstrap: str
     group: str
     client_id: str
     session_timeout: float = 10.0
+    max_poll_interval: float = 300.0
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def librdkafka(self, on_commit: Callable[..., None] | None = None) -> dict[str, Any]:
@@ -33,6 +37,7 @@ class ConsumerSettings:
             "auto.offset.reset": "earliest",  # a record that was never committed was never done
             "partition.assignment.strategy": "cooperative-sticky",  # eager stops everybody for every change
             "session.timeout.ms": int(self.session_timeout * 1000),  # the default of 45 s is too slow to recover
+            "max.poll.interval.ms": int(max(self.session_timeout, self.max_poll_interval) * 1000),
             "heartbeat.interval.ms": max(500, int(self.session_timeout * 1000 / 5)),
             "queued.max.messages.kbytes": 8192,  # the default prefetch of 64 MB alone breaks a memory target
             "fetch.wait.max.ms": 100,

@@ -126,6 +126,11 @@ class ConsumerThread:
         """Whether we must count ourselves as having lost everything."""
         return any(member.stale() for member in self._members)
 
+    @property
+    def fed(self) -> float:
+        """When records last came to every member, or none were there to come (monotonic)."""
+        return min((member.fed for member in self._members), default=self.beat)
+
     async def stop(self) -> None:
         """Commit what `revoked` says one last time, leave the group, and end the thread."""
         self._stopping.set()

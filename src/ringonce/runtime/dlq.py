@@ -42,6 +42,10 @@ class DlqHandler:
         """See `Handler.paused`: capacity alone holds a recorder back."""
         return ()
 
+    def waits(self) -> bool:
+        """See `Handler.waits`: the recorder says itself when the database is away."""
+        return False
+
     def tasks(self) -> list[Coroutine[object, object, None]]:
         """See `Handler.tasks`."""
         return []

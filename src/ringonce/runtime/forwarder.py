@@ -66,6 +66,11 @@ class Forwarder:
         self._hold = Hold("broker", clock, emit)
         self.pending = 0
 
+    @property
+    def held(self) -> bool:
+        """Whether the broker takes nothing."""
+        return self._hold.lasting
+
     def forward(self, work: Work, to: Forward, cause: Outcome | str | None) -> None:
         """Publish the copy; `cause` is what is written down as the error."""
         self.pending += 1

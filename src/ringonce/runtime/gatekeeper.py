@@ -70,6 +70,11 @@ class Gatekeeper:
         """How many records wait for the gate."""
         return len(self._queue)
 
+    @property
+    def held(self) -> bool:
+        """Whether the database is away."""
+        return self._hold.lasting
+
     def submit(self, work: Work) -> None:
         """Queue a record."""
         self._queue.append(work)

@@ -27,6 +27,11 @@ class Hold:
         self.ended_at = -inf
         """When it was last over (monotonic)."""
 
+    @property
+    def lasting(self) -> bool:
+        """Whether it is away."""
+        return self._since is not None
+
     def lasts(self, reason: str, waiting: int) -> None:
         """It is away; `waiting` pieces of work stand behind it."""
         now = self._clock.monotonic()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STANDSTILL: Final = 60.0
-"""Seconds without a beat after which a loop counts as standing still."""
+"""Seconds without a beat after which something counts as standing still."""
 LOOK: Final = 5.0
 
 T = TypeVar("T")
@@ -64,10 +64,10 @@ def run_sync(role: Callable[[threading.Event], T]) -> T:
 
 
 class Watchdog:
-    """Ends the process with exit 6 when one of its loops stands still: a supervisor can only help one that is gone.
+    """Ends the process with exit 6 when something in it stands still: a supervisor can only help one that is gone.
 
-    `beats`: for each loop, when it was last seen to turn (monotonic seconds). Waiting for a database, a breaker or a
-    due time is no standstill, because the loops turn all the while.
+    `beats`: by name, when each loop was last seen to turn, or work to make progress (monotonic seconds). Waiting for a
+    database, a breaker or a due time is no standstill: whoever gives the beat says so.
     """
 
     def __init__(self, beats: Mapping[str, Callable[[], float]], clock: Clock) -> None:
@@ -84,15 +84,17 @@ class Watchdog:
         self._thread.join()
 
     def still(self) -> str | None:
-        """The name of a loop that stands still, if one does."""
+        """The name of what stands still, if something does."""
         now = self._clock.monotonic()
         return next((name for name, beat in self._beats.items() if now - beat() > STANDSTILL), None)
 
     def _run(self) -> None:
+        suspect = None
         while not self._stopping.wait(LOOK):
-            name = self.still()
-            if name is not None:
+            # Seen twice: after the whole process was stopped for long, this thread may be the first that goes on.
+            suspect, before = self.still(), suspect
+            if suspect is not None and suspect == before:
                 # No logging here: whatever stands still may hold its lock.
-                sys.stderr.write(f"watchdog: the {name} loop has stood still for {STANDSTILL:g} s; exiting\n")
+                sys.stderr.write(f"watchdog: {suspect} has stood still for {STANDSTILL:g} s; exiting\n")
                 sys.stderr.flush()
                 os._exit(InternalError.exit_code)

@@ -17,6 +17,10 @@ class Parking:
         self._heap: list[tuple[float, int, Work]] = []
         self._ties = count()  # two records may go on at one moment, and records have no order
 
+    def __len__(self) -> int:
+        """How many records are kept."""
+        return len(self._heap)
+
     def park(self, work: Work, until: float) -> None:
         """Keep a record."""
         heapq.heappush(self._heap, (until, next(self._ties), work))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ringonce.errors import InternalError
 from ringonce.kafka.port import by_topic
 from ringonce.observe.events import PartitionsAssigned, PartitionsLost, PartitionsRevoked, Started, Stopped
+from ringonce.runtime.failpoints import Failpoints, Point
 from ringonce.runtime.intake import Intake
 from ringonce.runtime.recorder import Recorder
 from ringonce.runtime.tries import ATTEMPT_DEADLINE
@@ -71,6 +72,10 @@ class Handler(Protocol):
         """Which of our partitions should rest now; None for all of them, whichever they come to be."""
         ...
 
+    def waits(self) -> bool:
+        """Whether something is declared away, or to be tried again at a time that is known: that is no standstill."""
+        ...
+
     def tasks(self) -> list[Coroutine[object, object, None]]:
         """What has to run beside the frame."""
         ...
@@ -106,6 +111,7 @@ class Surroundings:
     store: Store
     clock: Clock
     emit: Emit
+    failpoints: Failpoints
 
 
 class Pipeline:
@@ -120,7 +126,12 @@ class Pipeline:
         self.profile = profile
         self.around = around
         self.recorder = Recorder(
-            around.store, Gate(profile.consumer, around.node), around.clock, around.emit, self.settled
+            around.store,
+            Gate(profile.consumer, around.node),
+            around.clock,
+            around.emit,
+            around.failpoints,
+            self.settled,
         )
         self._emit = around.emit
         self._clock = around.clock
@@ -130,6 +141,8 @@ class Pipeline:
         self._stopping = False
         self.beat = around.clock.monotonic()
         """When the event loop was last seen to turn (monotonic)."""
+        self.progress = self.beat
+        """When eligible work was last finished, or there was none, or it waited for something declared (monotonic)."""
         self._moved = asyncio.Event()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.consumer = make_consumer(self)
@@ -162,6 +175,7 @@ class Pipeline:
         self._over(work)
 
     def _over(self, work: Work) -> None:
+        self.progress = self._clock.monotonic()
         self.handler.done(work)
         self._moved.set()
 
@@ -244,6 +258,8 @@ class Pipeline:
         while True:
             await asyncio.sleep(TICK)
             self.beat = self._clock.monotonic()
+            if not self._intake.active or self.recorder.held or self.handler.waits():
+                self.progress = self.beat
             self._intake.promote()
             self._release()
             self.handler.tick(full=self._intake.room() == 0)
@@ -259,6 +275,7 @@ class Pipeline:
             return
         offsets = self._intake.committable()
         if offsets:
+            self.around.failpoints.hit(Point.BEFORE_COMMIT)
             self.consumer.commit(offsets)
             self._intake.committed(offsets)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ringonce.domain.disposition import Status
 from ringonce.observe.events import Recorded, RowStripped
+from ringonce.runtime.failpoints import Failpoints, Point
 from ringonce.runtime.hold import Hold
 from ringonce.store.port import RowsRefused, StoreAway
 
@@ -56,7 +57,16 @@ def _replaces(status: Status, before: Status) -> bool:
 class Recorder:
     """Records for one consumer. `settled` is called for each piece of work whose row is durable."""
 
-    def __init__(self, store: Store, gate: Gate, clock: Clock, emit: Emit, settled: Callable[[Work], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        gate: Gate,
+        clock: Clock,
+        emit: Emit,
+        failpoints: Failpoints,
+        settled: Callable[[Work], None],
+    ) -> None:
+        self._failpoints = failpoints
         self._store = store
         self._gate = gate
         self._clock = clock
@@ -73,6 +83,11 @@ class Recorder:
     def resumed_at(self) -> float:
         """When the database was last found again after it had been away (monotonic)."""
         return self._hold.ended_at
+
+    @property
+    def held(self) -> bool:
+        """Whether the database is away."""
+        return self._hold.lasting
 
     @property
     def pending(self) -> int:
@@ -101,6 +116,7 @@ class Recorder:
                 self._news.clear()
             await self._write_batch(batch)
             self._writing = 0
+            self._failpoints.hit(Point.AFTER_RECORD)
             for _, work in batch:
                 self._settled(work)
             if not self._queue:

@@ -8,6 +8,7 @@ from ringonce.domain.identity import MAX_REPLAYS, replay_id
 from ringonce.kafka import headers as names
 from ringonce.kafka.port import PublishFailed, Unpublishable
 from ringonce.runtime.envelope import open_record
+from ringonce.runtime.failpoints import Failpoints, Point
 
 if TYPE_CHECKING:
     from ringonce.domain.notification import Channel
@@ -54,13 +55,20 @@ class Replay:
     """Replays one channel's DLQ up to the end that it has now."""
 
     def __init__(
-        self, reader: BoundedReader, producer: KafkaProducer, topic: str, channel: Channel, clock: Clock
+        self,
+        reader: BoundedReader,
+        producer: KafkaProducer,
+        topic: str,
+        channel: Channel,
+        clock: Clock,
+        failpoints: Failpoints,
     ) -> None:
         self._reader = reader
         self._producer = producer
         self._topic = topic
         self._channel = channel
         self._clock = clock
+        self._failpoints = failpoints
         self._open = 0
         self._failures: list[tuple[Record, Headers]] = []
         self.published = 0
@@ -85,6 +93,7 @@ class Replay:
             self._open -= 1
             if failure is None:
                 self.published += 1
+                self._failpoints.hit(Point.AFTER_PUBLISH)
             elif isinstance(failure, Unpublishable):
                 self.skipped += 1  # it stays in the DLQ, where its row already says why
             else:

@@ -28,6 +28,7 @@ from ringonce.observe.events import (
     Unpublishable,
 )
 from ringonce.runtime.envelope import open_record
+from ringonce.runtime.failpoints import Failpoints, Point
 from ringonce.runtime.hold import Hold
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Router:
         producer: acks=all.
         clock: for header times.
         emit: told of what happens.
+        failpoints: where a test has it killed.
     """
 
     def __init__(
@@ -83,7 +85,9 @@ class Router:
         producer: KafkaProducer,
         clock: Clock,
         emit: Emit,
+        failpoints: Failpoints,
     ) -> None:
+        self._failpoints = failpoints
         self._topics = {int(channel): topic for channel, topic in topics.items()}
         self._entry = names.entry
         self._dlq = names.entry_dlq
@@ -97,6 +101,8 @@ class Router:
         self._again: list[tuple[float, Copy]] = []
         self.beat = monotonic()
         """When the loop was last seen to turn (monotonic)."""
+        self.fed = self.beat
+        """When records last came, or none were there to come (monotonic)."""
         self._hold = Hold("broker", clock, emit)
 
     def run(self, stop: threading.Event, join: Callable[[Member], GroupConsumer]) -> int:
@@ -114,6 +120,7 @@ class Router:
                 self._producer.poll(0.05)
             else:
                 self._route(consumer.poll(0 if full else BATCH))
+                self.fed = consumer.fed
                 self._producer.poll(0)
             self._publish_again(now)
             if now >= commit_at:
@@ -175,6 +182,7 @@ class Router:
         self._open -= 1
         self._open_bytes -= copy.record.size
         if failure is None:
+            self._failpoints.hit(Point.AFTER_PRODUCE)
             copy.tenure.finish(copy.record.offset)
             if not self._again:
                 self._hold.over()

@@ -78,7 +78,15 @@ class Sender:
         self._http = means.http
         self._producer = means.producer
         self._roots = Roots()
-        self._courier = Courier(means.relay, means.http, row.protocol, clock, means.random, means.max_attempts)
+        self._courier = Courier(
+            means.relay,
+            means.http,
+            row.protocol,
+            clock,
+            means.random,
+            means.max_attempts,
+            pipeline.around.failpoints,
+        )
         self._lanes = Lanes(means.max_in_flight, clock, self._make_gate)
         self._gatekeeper = Gatekeeper(
             pipeline.around.store,
@@ -328,6 +336,10 @@ class Sender:
             return None
         scout = sorted(partitions)[int(self._clock.monotonic() / SCOUT) % len(partitions)]
         return [partition for partition in partitions if partition != scout]
+
+    def waits(self) -> bool:
+        """See `Handler.waits`."""
+        return self._gatekeeper.held or self._forwarder.held or len(self._parking) > 0 or bool(self._lanes.open_gates())
 
     def tasks(self) -> list[Coroutine[object, object, None]]:
         """See `Handler.tasks`."""

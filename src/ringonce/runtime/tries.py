@@ -16,6 +16,7 @@ from ringonce.channels.port import NoReply, NotConnected
 from ringonce.domain.backoff import LONGEST_HONOURED, pause
 from ringonce.domain.classify import Protocol, classify_status
 from ringonce.domain.outcome import Indeterminate, NotSent, Outcome, Rejected, is_failure, retry_after
+from ringonce.runtime.failpoints import Failpoints, Point
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +51,16 @@ class Courier:
     """Makes the calls of one channel."""
 
     def __init__(
-        self, relay: Relay, http: HttpPort, protocol: Protocol, clock: Clock, random: Random, max_attempts: int
+        self,
+        relay: Relay,
+        http: HttpPort,
+        protocol: Protocol,
+        clock: Clock,
+        random: Random,
+        max_attempts: int,
+        failpoints: Failpoints,
     ) -> None:
+        self._failpoints = failpoints
         self._relay = relay
         self._http = http
         self._protocol = protocol
@@ -147,6 +156,7 @@ class Courier:
         if work.envelope.expires_at is not None:
             deadline = max(0.001, min(deadline, work.envelope.expires_at - self._clock.now()))
         outcome: Outcome
+        self._failpoints.hit(Point.BEFORE_SEND)
         try:
             reply = await self._http.post(request.url, request.headers, request.body, deadline)
         except NotConnected as error:
@@ -163,6 +173,7 @@ class Courier:
             outcome = Rejected("the request cannot be sent: its URL or a header is invalid")
         else:
             outcome = classify_status(self._protocol, reply.status, reply.headers.get("retry-after"), self._clock.now())
+        self._failpoints.hit(Point.AFTER_SEND)
         work.attempts += 1
         work.spent += 1
         work.outcome = outcome

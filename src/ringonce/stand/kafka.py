@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ringonce.stand.daemon import Daemon
 from ringonce.stand.errors import StandError
 from ringonce.stand.java import Java
-from ringonce.stand.kafka_config import Node, properties
+from ringonce.stand.kafka_config import Front, Node, properties
 from ringonce.stand.kafka_jars import KafkaJars
 from ringonce.stand.kafka_probe import known_brokers
 from ringonce.stand.kafka_storage import lay_out
@@ -43,6 +43,8 @@ class KafkaCluster:
             or the cluster runs.
         jars: where Kafka's jars are or will be fetched to; `directory`/jars unless given.
         settings: more broker properties, over those of `kafka_config`.
+        fronts: a second way into each broker; none where absent.
+        env: more environment variables for the brokers.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class KafkaCluster:
         *,
         jars: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        fronts: Sequence[Front] = (),
+        env: Mapping[str, str] | None = None,
     ) -> None:
         if brokers not in {1, 3}:
             raise StandError(f"a stand has 1 or 3 brokers, not {brokers}")
@@ -60,6 +64,8 @@ class KafkaCluster:
         self._folder = self._state.directory / "kafka"
         self._jars = KafkaJars(jars or self._state.directory / "jars")
         self._settings = dict(settings or {})
+        self._fronts = dict(enumerate(fronts, start=1))
+        self._env = dict(env or {})
         self._jvm_options: list[str] = []
         wanted = [*ports, *[0] * brokers][:brokers]
         self._nodes: list[Node] = []
@@ -147,7 +153,7 @@ class KafkaCluster:
         else:
             port = wanted or free_port(promised)
             controller_port = free_port({*promised, port})
-        return Node(number, port, controller_port, self._folder / str(number))
+        return Node(number, port, controller_port, self._folder / str(number), self._fronts.get(number))
 
     def _daemon(self, broker: int) -> Daemon:
         entry = self._state.running(self._nodes[broker - 1].name)
@@ -162,7 +168,7 @@ class KafkaCluster:
             [*self._jvm(), *_HEAP, *self._jvm_options, "kafka.Kafka", str(configuration)],
             log=self._state.log(node.name),
             record=lambda daemon: self._state.record(node.name, Entry(daemon, (node.port, node.controller_port))),
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            env={**os.environ, "LC_ALL": "C.UTF-8", **self._env},
         )
 
     @functools.cached_property

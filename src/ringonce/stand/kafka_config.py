@@ -13,13 +13,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Front:
+    """A second way into a broker, by way of something in front of it that clients must not get round.
+
+    Whoever comes in at `port`, where the broker listens for it, is told that the broker is at `advertised`.
+    """
+
+    port: int
+    advertised: int
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
-    """One broker: its id, from 1, the port for clients, the port of its controller, and its own folder."""
+    """One broker: its id, from 1, the port for clients, the port of its controller, its own folder, and a front."""
 
     id: int
     port: int
     controller_port: int
     folder: Path
+    front: Front | None = None
 
     @property
     def name(self) -> str:
@@ -41,14 +53,17 @@ def properties(node: Node, nodes: Sequence[Node], data: Path, extra: Mapping[str
     """The text of `server.properties` for `node` in a cluster of `nodes`, with its log in `data`."""
     replicas = min(len(nodes), 3)
     in_sync = max(replicas - 1, 1)
+    front = node.front
     settings = {
         "process.roles": "broker,controller",
         "node.id": node.id,
         "controller.quorum.voters": ",".join(f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in nodes),
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{node.port}",
+        "listeners": f"PLAINTEXT://{LOOPBACK}:{node.port},CONTROLLER://{LOOPBACK}:{node.controller_port}"
+        + (f",FRONT://{LOOPBACK}:{front.port}" if front else ""),
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{node.port}"
+        + (f",FRONT://{LOOPBACK}:{front.advertised}" if front else ""),
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,FRONT:PLAINTEXT",
         "log.dirs": data,
         "auto.create.topics.enable": "false",
         "num.partitions": 6,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -10,6 +10,9 @@ from confluent_kafka import TopicPartition
 from ringonce.kafka import reader as module
 from ringonce.kafka.reader import BoundedReader
 from ringonce.kafka.settings import ConsumerSettings
+
+if TYPE_CHECKING:
+    import logging
 
 TOPIC = "notification-firebase-dlq"
 
@@ -58,7 +61,7 @@ class Topic:
     positions: ClassVar[dict[int, int]] = {}
     committed_offsets: ClassVar[list[dict[int, int]]] = []
 
-    def __init__(self, _: dict[str, Any]) -> None:
+    def __init__(self, _: dict[str, Any], *, logger: logging.Logger) -> None:  # noqa: ARG002 - the library's own
         self.assigned: list[TopicPartition] = []
 
     def list_topics(self, topic: str, timeout: float) -> Any:

@@ -19,7 +19,7 @@ import time
 from ringonce.runtime import lifecycle
 from ringonce.runtime.clock import SystemClock
 lifecycle.LOOK = 0.01
-with lifecycle.Watchdog({"poll": lambda: time.monotonic() - 61}, SystemClock()):
+with lifecycle.Watchdog({"the poll loop": lambda: time.monotonic() - 61}, SystemClock()):
     time.sleep(30)
 """
 

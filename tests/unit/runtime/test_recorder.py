@@ -17,6 +17,7 @@ from tests.fakes.store import MemoryStore
 
 from ringonce.domain.disposition import Status
 from ringonce.observe.events import Held, Recorded, Resumed, RowStripped
+from ringonce.runtime.failpoints import Failpoints
 from ringonce.runtime.hold import REMIND
 from ringonce.runtime.recorder import BATCH, HOLD_PAUSE, Recorder, fold
 from ringonce.store.port import Gate, RowsRefused, StoreAway
@@ -37,7 +38,7 @@ class Desk:
         self.store = MemoryStore()
         self.heard = Heard()
         self.settled: list[Work] = []
-        self.recorder = Recorder(self.store, GATE, LoopClock(), self.heard, self.settled.append)
+        self.recorder = Recorder(self.store, GATE, LoopClock(), self.heard, Failpoints(), self.settled.append)
 
     def submit(self, *rows: HistoryRow) -> list[Work]:
         """Have rows written."""

@@ -12,6 +12,7 @@ from ringonce.domain.identity import MAX_REPLAYS
 from ringonce.domain.notification import Channel
 from ringonce.kafka.port import PublishUncertain, Unpublishable
 from ringonce.runtime.envelope import open_record
+from ringonce.runtime.failpoints import Failpoints
 from ringonce.runtime.replay import Replay, replay_headers
 
 if TYPE_CHECKING:
@@ -126,7 +127,12 @@ def run(publisher: MemoryPublisher, *batches: list[Record]) -> tuple[Replay, Pil
     """A whole replay."""
     pile = Pile(publisher, *batches)
     replay = Replay(
-        cast("BoundedReader", pile), cast("KafkaProducer", publisher), "main", Channel.FIREBASE, FakeClock()
+        cast("BoundedReader", pile),
+        cast("KafkaProducer", publisher),
+        "main",
+        Channel.FIREBASE,
+        FakeClock(),
+        Failpoints(),
     )
     replay.run()
     return replay, pile

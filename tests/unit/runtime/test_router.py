@@ -19,6 +19,7 @@ from ringonce.kafka.topics import TopicNames
 from ringonce.observe import events
 from ringonce.runtime import router as module
 from ringonce.runtime.envelope import open_record
+from ringonce.runtime.failpoints import Failpoints
 from ringonce.runtime.router import AGAIN, COMMIT_INTERVAL, Router
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Group:
         self.paused: list[set[Partition]] = []
         self.asked: list[int] = []
         self.is_stale = False
+        self.fed = 0.0
 
     def join(self, member: Member) -> GroupConsumer:
         """The member comes."""
@@ -95,7 +97,7 @@ class Office:
         monkeypatch.setattr(module, "monotonic", self._tick)
         topics = {Channel.FIREBASE: "notification-firebase", Channel.WEBHOOK: "notification-webhook"}
         self.router = Router(
-            topics, TopicNames(), "node-1", cast("KafkaProducer", self.producer), FakeClock(), self.heard
+            topics, TopicNames(), "node-1", cast("KafkaProducer", self.producer), FakeClock(), self.heard, Failpoints()
         )
         self.left = -1
 

@@ -26,6 +26,7 @@ from ringonce.kafka.port import Partition, PublishUncertain, Unpublishable
 from ringonce.kafka.topics import TopicNames
 from ringonce.observe import events
 from ringonce.runtime.breaker import OPEN_PERIOD, THRESHOLD
+from ringonce.runtime.failpoints import Failpoints
 from ringonce.runtime.pipeline import Pipeline, Profile, Surroundings
 from ringonce.runtime.sender import Means, Sender
 from ringonce.store.port import Gate, StoreAway
@@ -53,7 +54,7 @@ class Station:
         stages = {names.stage(channel.name, stage.name): stage for stage in channel.ladder.consumed()}
         consumer = f"{channel.name}-sender"
         profile = Profile(consumer, consumer, channel.name, channel.channel, stages)
-        around = Surroundings("node-1", self.store, self.clock, self.heard)
+        around = Surroundings("node-1", self.store, self.clock, self.heard, Failpoints())
 
         def make(owner: Owner) -> ConsumerThread:
             self.group = MemoryConsumer(owner)
@@ -613,3 +614,30 @@ async def test_a_task_that_dies_takes_the_role_down() -> None:
         await one.pipeline.run(one.stop)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert one.group.committed == {}
+
+
+async def test_work_that_stands_still_makes_no_progress() -> None:
+    """The loops turn, nothing is declared away, and nothing ends: the watchdog can see it."""
+    async with station() as one:
+        one.store.latency = 10_000  # a statement without an end, and no word that the database is away
+        one.bring(notification("b"))
+        await asyncio.sleep(100)
+        assert one.clock.monotonic() - one.pipeline.progress > 90
+        assert one.clock.monotonic() - one.pipeline.beat < 1
+
+
+@pytest.mark.parametrize("away", ["provider", "database", "nothing"])
+async def test_declared_waits_are_progress(away: str) -> None:
+    """An hour of an open breaker, or of a database that is known to be away, is no reason for a restart."""
+    async with station(left=1 if away == "database" else 0) as one:
+        if away == "provider":
+            one.http.always = lambda _: answer(503)
+        elif away == "database":
+            one.store.record_faults.declare(StoreAway("gone"), times=100_000)
+        if away != "nothing":
+            one.bring(notification("a"))
+        if away == "provider":
+            one.bring(*(notification(f"a-{number}") for number in range(2 * THRESHOLD)))
+        for _ in range(60):
+            await asyncio.sleep(60)
+            assert one.clock.monotonic() - one.pipeline.progress < 20

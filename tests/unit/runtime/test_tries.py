@@ -15,6 +15,7 @@ from tests.fakes.samples import expiring, relay, work
 from ringonce.channels.port import NotConnected, Unanswered
 from ringonce.domain.classify import RELAY
 from ringonce.domain.outcome import Delivered, Indeterminate, NotSent, Refused, Rejected, Throttled
+from ringonce.runtime.failpoints import Failpoints
 from ringonce.runtime.tries import ATTEMPT_DEADLINE, Courier, Ending, Finding
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Trip:
         self.http = ScriptedHttp(*script)
         self.clock = LoopClock()
         self.going = True
-        self.courier = Courier(relay(), self.http, RELAY, self.clock, Always(fraction), attempts)
+        self.courier = Courier(relay(), self.http, RELAY, self.clock, Always(fraction), attempts, Failpoints())
 
     async def deliver(self, one: Work) -> Finding:
         """With all its tries."""
