@@ -20,11 +20,11 @@ import click
 from pydantic import AliasChoices
 
 from ringonce.channels.registry import CHANNELS
-from ringonce.cli import router_command, sender_command
 from ringonce.mock.commands import mock
 from ringonce.mock.faults import Faults
 from ringonce.settings import ChannelSettings, RoleSettings, RouterSettings, StoreSettings, channel_prefix
 from ringonce.stand.commands import stand
+from ringonce.tools.roles import router_command, sender_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,8 +91,8 @@ OTHER: Final = """\
 STAND: Final = """\
 ## The development stand
 
-`ringonce stand`; the flags stand before the subcommand. Where `KAFKA_BOOTSTRAP` or `DATABASE_URL` is set, that server
-is used and none is started.
+`ringonce stand`; the flags stand before the subcommand, except `--stand`, which is `up`'s and `ringonce demo`'s. Where
+`KAFKA_BOOTSTRAP` or `DATABASE_URL` is set, that server is used and none is started.
 """
 
 MOCK: Final = """\
@@ -329,7 +329,7 @@ def page() -> str:
             f"{ROUTER}\n{table(settings(RouterSettings, router_command, prefix), full)}",
             f"{CHANNEL}\n{table(settings(ChannelSettings, sender_command, channel), full)}",
             f"{OTHER}{other}",
-            f"{STAND}\n{table(plain_options(stand), full)}",
+            f"{STAND}\n{table(plain_options(stand) + plain_options(stand.commands['up']), full)}",
             f"{MOCK}\n{table(plain_options(mock), full)}",
             f"{KNOBS}\n{table(knobs(), ('variable', 'type', 'default', 'meaning'))}",
         ]

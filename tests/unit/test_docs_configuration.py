@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from docs import generate_configuration as generator
 
-from ringonce.cli import sender_command
 from ringonce.errors import ConfigurationError
 from ringonce.settings import ChannelSettings, Loader, RoleSettings, RouterSettings, StoreSettings, channel_prefix, load
+from ringonce.tools.roles import sender_command
 
 if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
@@ -23,6 +23,7 @@ EXAMPLES = {
     "RINGONCE_LOG_LEVEL": ("DEBUG", "DEBUG"),
     "RINGONCE_LOG_FORMAT": ("text", "text"),
     "RINGONCE_SESSION_TIMEOUT": ("20", 20.0),
+    "RINGONCE_MAX_POLL_INTERVAL": ("600", 600.0),
     "DATABASE_URL": ("postgresql://database/ringonce", "**********"),
     "RINGONCE_CHANNEL_NAMES": ("firebase, apns", ("firebase", "apns")),
     "RINGONCE_CHANNELS__WEBHOOK__TARGET": ("https://relay.example/send", "https://relay.example/send"),
