@@ -67,15 +67,22 @@ locks: $(LOCKED) ## Resolve requirements/ anew (LOCK_FLAGS=--upgrade for the new
 LOCK = --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
   --custom-compile-command "make locks" $(LOCK_FLAGS)
 
+# What an interrupted run has left is cleared away: half a package looks like a whole one.
 $(LOCKED): requirements/dev.txt
 	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
 	  if "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    found=$$python; break; \
 	  fi; \
 	done; \
-	if [ -z "$${found:-}" ]; then echo "Python 3.11 or newer is needed; PYTHON=... names one" >&2; exit 1; fi; \
-	echo "making .venv with $$found" && "$$found" -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	if [ -z "$${found:-}" ]; then \
+	  echo "Python 3.11 or newer is needed, with its venv module; PYTHON=... names one" >&2; exit 1; \
+	fi; \
+	if [ ! -e $@ ]; then anew=--clear; fi; \
+	echo "making .venv with $$found" && "$$found" -m venv $${anew:-} .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt \
+	  >.venv/pip.log 2>&1 || { \
+	  sed -n '/^ERROR/{p;q;}' .venv/pip.log >&2; \
+	  echo "the packages could not be installed; is the index within reach (PIP_INDEX_URL)? See .venv/pip.log" >&2; exit 1; }
 	@touch $@
 
 # By uv: pip writes the environment's path as it is into the first line of the executables, where a blank ends it.
@@ -234,7 +241,7 @@ compose-lint: $(LOCKED) ## The compose files against the compose schema
 	@$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.override.yml
 
 .PHONY: test
-test: $(ENV) ## All tests, on real servers that they start themselves (PYTEST_FLAGS=...)
+test: $(ENV) ## All tests, on servers that they start themselves; real ones where Java is there (PYTEST_FLAGS=...)
 	@$(BIN)/pytest $(PYTEST_FLAGS)
 
 .PHONY: test-integration

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.fixtures import servers
+
+from ringonce.kafka.embedded import mock_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,8 @@ OURS: Final = ("RINGONCE_", "KAFKA_BOOTSTRAP", "DATABASE_URL", "PG")
 def pytest_configure(config: pytest.Config) -> None:
     """Ends a run that is told to end in order, servers included."""
     config.stash[_unnamed] = []
+    config.stash[_left_out] = []
+    config.addinivalue_line("markers", "embedded: runs on the embedded broker too, where there can be no real one")
     signal.signal(signal.SIGTERM, _terminate)
 
 
@@ -39,7 +44,7 @@ def pytest_report_header() -> list[str]:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips, or with CI=true fails, what is marked as needing a server that cannot be had."""
-    if item.get_closest_marker("broker"):
+    if item.get_closest_marker("broker") and not (item.get_closest_marker("embedded") and not servers.in_ci()):
         servers.require(servers.NO_BROKER, servers.kafka_lacks)
     if item.get_closest_marker("database"):
         servers.require(servers.NO_DATABASE, servers.postgres_lacks)
@@ -48,6 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 # A run in which tests quietly do not run is not green: with CI=true each skip has to be one that was agreed on.
 
 _unnamed = pytest.StashKey[list[str]]()
+_left_out = pytest.StashKey[list[str]]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -73,6 +79,8 @@ def _note(config: pytest.Config, report: object) -> None:
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     name, colon, _ = reason.removeprefix("Skipped: ").partition(":")
+    if name == servers.NO_BROKER:
+        config.stash[_left_out].append(report.nodeid.partition("::")[0])
     if not colon or name not in servers.NAMED_SKIPS:
         config.stash[_unnamed].append(f"{report.nodeid}: {reason}")
 
@@ -85,7 +93,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Says which skips failed the run."""
+    """Says what was left out for want of a broker, and which skips failed the run."""
+    left_out = config.stash[_left_out]
+    if left_out:
+        terminalreporter.section("left out: what needs a real Kafka broker")
+        for module, number in sorted(Counter(left_out).items()):
+            terminalreporter.line(f"{number:>4}  {module}")
+        terminalreporter.line(f"{len(left_out):>4}  tests in all: {servers.kafka_lacks()}")
     if servers.in_ci() and config.stash[_unnamed]:
         terminalreporter.section("skips that nobody has named")
         for line in config.stash[_unnamed]:
@@ -106,6 +120,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     cluster = servers.start_kafka(tmp_path_factory.getbasetemp() / "servers")
     yield cluster
     cluster.stop(grace=0)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of the run's broker: the real one, or the embedded one where no real one can be had."""
+    if servers.kafka_lacks() and not servers.in_ci():
+        with mock_cluster() as (host, port):
+            yield f"{host}:{port}"
+    else:
+        yield request.getfixturevalue("kafka").bootstrap
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fixtures.waiting import eventually
 
 from ringonce.stand.ports import free_port
 
@@ -23,13 +24,14 @@ pytestmark = [pytest.mark.broker, pytest.mark.database]
 SECRET = "not-to-be-shown"  # noqa: S105 - planted, to be looked for
 
 
-def doctor(programs: Programs, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+def doctor(programs: Programs, *flags: str, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """Exit code, and findings by subject."""
-    code, text = programs.run("ringonce", "doctor", "--json", **environment)
+    code, text = programs.run("ringonce", "doctor", "--json", *flags, **environment)
     assert SECRET not in text
     return code, {finding["subject"]: finding for finding in json.loads(text)}
 
 
+@pytest.mark.embedded
 def test_a_fleet_that_can_start(site: Site, programs: Programs, providers: Mapping[str, MockProvider]) -> None:
     """Exit 0; what one broker cannot promise is a warning, each with what to do."""
     site.prepare(partitions=6)
@@ -44,6 +46,19 @@ def test_a_fleet_that_can_start(site: Site, programs: Programs, providers: Mappi
         **{f"provider of {name}": "ok" for name in providers},
     }
     assert all(finding["advice"] for finding in found.values() if finding["verdict"] != "ok")
+
+
+async def test_clocks_are_compared_when_it_is_asked_for(site: Site, programs: Programs) -> None:
+    """Broker and test share a clock. Without the flag it says how to get it, and makes no topic."""
+    site.prepare(partitions=6)
+    before = site.topics()
+    _, found = doctor(programs)
+    assert "`ringonce doctor --clock`" in found["clocks"]["text"]
+    assert site.topics() == before
+    code, found = doctor(programs, "--clock")
+    assert (code, found["clocks"]["verdict"]) == (0, "ok")
+    assert "within 1 s" in found["clocks"]["text"]
+    await eventually(lambda: site.topics() == before)
 
 
 def test_nothing_is_changed(site: Site, programs: Programs, providers: Mapping[str, MockProvider]) -> None:
@@ -70,6 +85,7 @@ def test_a_topic_that_is_unfit(site: Site, programs: Programs) -> None:
     assert "kafka-configs.sh" in found[f"topic {unfit}"]["advice"]
 
 
+@pytest.mark.embedded
 def test_a_provider_that_is_away_is_a_warning(site: Site, programs: Programs) -> None:
     """Its sender starts and waits for it; a webhook's allowed hosts are asked too."""
     site.prepare(partitions=6)
@@ -85,6 +101,7 @@ def test_a_provider_that_is_away_is_a_warning(site: Site, programs: Programs) ->
     assert found["provider of webhook"]["verdict"] == "warning"
 
 
+@pytest.mark.embedded
 def test_settings_that_a_sender_would_refuse(site: Site, programs: Programs) -> None:
     """Each is said once."""
     site.prepare(partitions=6)
@@ -95,6 +112,7 @@ def test_settings_that_a_sender_would_refuse(site: Site, programs: Programs) -> 
     assert found["settings"]["text"].startswith("RINGONCE_LOG_LEVEL")
 
 
+@pytest.mark.embedded
 def test_servers_that_are_away(site: Site, programs: Programs, postgres: PostgresServer) -> None:
     """Exit 4, whatever else there is to say; the other server is looked at all the same."""
     site.make_database()
@@ -106,6 +124,7 @@ def test_servers_that_are_away(site: Site, programs: Programs, postgres: Postgre
     assert away in found["Kafka"]["text"]
 
 
+@pytest.mark.embedded
 def test_in_words(site: Site, programs: Programs) -> None:
     """One line for each finding, and one for what to do; no colours, because this is no terminal."""
     site.prepare(partitions=6)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.fixtures.journal import Journal
     from tests.fixtures.site import Site
 
-pytestmark = [pytest.mark.broker, pytest.mark.database]
+pytestmark = [pytest.mark.broker, pytest.mark.embedded, pytest.mark.database]
 
 ROW = ChannelRow(Channel.NTFY, ladder=Ladder((Stage("retry-1m", 60.0),)))
 """The wire contract has its number already; its one retry stage is its own."""

@@ -101,6 +101,7 @@ def test_a_broker_that_is_not_there_is_said_with_its_address(tmp_path: Path) -> 
         assert "Traceback" not in role.text()
 
 
+@pytest.mark.embedded
 @pytest.mark.broker
 @pytest.mark.database
 def test_a_database_that_is_not_there_is_said_with_its_address_and_without_the_password(
@@ -122,6 +123,7 @@ def test_a_database_that_is_not_there_is_said_with_its_address_and_without_the_p
         assert "Traceback" not in text
 
 
+@pytest.mark.embedded
 @pytest.mark.broker
 @pytest.mark.database
 def test_topics_and_a_schema_that_are_missing_are_named(

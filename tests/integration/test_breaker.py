@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ringonce.mock.thread import MockProvider
 
-pytestmark = [pytest.mark.broker, pytest.mark.database]
+pytestmark = [pytest.mark.broker, pytest.mark.embedded, pytest.mark.database]
 
 SLOTS = 4
 PERIOD = 1.0

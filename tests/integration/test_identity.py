@@ -162,6 +162,7 @@ async def test_a_replay_that_was_delivered_closes_the_gate_for_its_original(
     assert (await fleet.replay("firebase")).published == 0, "each dead letter is replayed once"
 
 
+@pytest.mark.embedded
 @pytest.mark.parametrize("client", ["pyreqwest", "httpx"])
 @pytest.mark.parametrize("body", ["json", "protobuf"])
 async def test_either_client_sends_either_body_signed_and_keyed(

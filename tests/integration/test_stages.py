@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ringonce.mock.thread import MockProvider
 
-pytestmark = [pytest.mark.broker, pytest.mark.database]
+pytestmark = [pytest.mark.broker, pytest.mark.embedded, pytest.mark.database]
 
 MERGED = Ladder(
     (Stage("retry-1m", 60.0), Stage("retry-30s", 30.0, retired=True), Stage("retry-5m", 300.0, retired=True))

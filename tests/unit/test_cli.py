@@ -10,10 +10,12 @@ import click
 import pytest
 
 from ringonce import bootstrap, cli
-from ringonce.cli import Duration, router_command, sender_command
 from ringonce.errors import ConfigurationError, RingonceError, ServerUnreachable, WorkLeftBehind
 from ringonce.observe import logs
 from ringonce.settings import ChannelSettings, Loader
+from ringonce.tools import roles
+from ringonce.tools.duration import Duration
+from ringonce.tools.roles import router_command, sender_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,8 +119,8 @@ class Started:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         for name in ("run_router", "run_sender", "run_dlq_recorder", "run_dry"):
             monkeypatch.setattr(bootstrap, name, self._noting(name))
-        monkeypatch.setattr(cli, "run_async", lambda role: role(None))
-        monkeypatch.setattr(cli, "run_sync", lambda role: role(None))
+        monkeypatch.setattr(roles, "run_async", lambda role: role(None))
+        monkeypatch.setattr(roles, "run_sync", lambda role: role(None))
         monkeypatch.setattr(logs, "configure", lambda *_: None)
         for name, value in {
             "KAFKA_BOOTSTRAP": "b:1",

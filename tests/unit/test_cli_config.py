@@ -63,6 +63,7 @@ def test_a_senders_settings_with_their_sources() -> None:
         "RINGONCE_LOG_LEVEL": ("INFO", "flag"),
         "RINGONCE_LOG_FORMAT": ("auto", "default"),
         "RINGONCE_SESSION_TIMEOUT": ("10", "default"),
+        "RINGONCE_MAX_POLL_INTERVAL": ("300", "default"),
         "DATABASE_URL": ("postgresql://ringonce:***@db/x?***", "environment"),
         f"{FIREBASE}TARGET": ("http://flag:1/", "flag"),
         f"{FIREBASE}SECRET": ("***", "environment"),
@@ -101,7 +102,8 @@ def test_each_role_has_what_it_reads(role: list[str], own: set[str]) -> None:
     """And no more."""
     result = config("--role", *role)
     assert (result.exit_code, result.exception) == (0, None)
-    shared = {f"RINGONCE_{name}" for name in ("TOPIC_PREFIX", "NODE_ID", "LOG_LEVEL", "LOG_FORMAT", "SESSION_TIMEOUT")}
+    timeouts = ("SESSION_TIMEOUT", "MAX_POLL_INTERVAL")
+    shared = {f"RINGONCE_{name}" for name in ("TOPIC_PREFIX", "NODE_ID", "LOG_LEVEL", "LOG_FORMAT", *timeouts)}
     assert set(shown(result)) == {"KAFKA_BOOTSTRAP", *shared, *own}
 
 

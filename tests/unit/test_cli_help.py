@@ -15,7 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ringonce.cli import SECTIONS, ringonce, router_command, sender_command
+from ringonce.cli import SECTIONS, ringonce
+from ringonce.tools.roles import router_command, sender_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,6 +11,8 @@ import click
 from ringonce.channels.registry import CHANNELS
 from ringonce.demo.interruption import interruptible
 from ringonce.errors import ConfigurationError, RingonceError
+from ringonce.stand.commands import directory, kind
+from ringonce.stand.plan import Kind
 
 
 class Interrupted(RingonceError):  # noqa: N818 - what happened
@@ -20,20 +22,10 @@ class Interrupted(RingonceError):  # noqa: N818 - what happened
 
 
 @click.command()
-@click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".stand"),
-    show_default=True,
-    envvar="RINGONCE_STAND_DIRECTORY",
-    help="Where the stand keeps Kafka's jars; the demo's own data goes below it, and goes away.",
-)
-@click.option(
-    "--stand",
-    "kind",
-    type=click.Choice(["native", "embedded"]),
-    envvar="STAND",
-    help="Which stand; without it, the best one that this machine can do [env: STAND].",
+@directory("Where the stand keeps Kafka's jars; the demo's own data goes below it, and goes away.")
+@kind(
+    (Kind.NATIVE, Kind.EMBEDDED),
+    "Which stand; without it, the best one that this machine can do [env: STAND].",
 )
 @click.option(
     "--picture",
@@ -63,7 +55,6 @@ def _perform(directory: Path, kind: str | None, picture: Path | None) -> None:
         from ringonce.demo.play import DemoFailed, Play  # noqa: PLC0415
         from ringonce.demo.scene import scene  # noqa: PLC0415
         from ringonce.demo.view import AFTER, BEFORE, WHERE_NEXT, table  # noqa: PLC0415
-        from ringonce.stand.plan import Kind  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError([f"the demo needs {error.name}: install ringonce[stand]"]) from error
     logging.getLogger("ringonce").setLevel(logging.ERROR)  # one broker is no news here

@@ -25,6 +25,11 @@ CLUSTER_ID: Final = "mockCluster"
 TIMEOUT: Final = 10.0
 
 
+def is_embedded(cluster: str | None) -> bool:
+    """Whether the cluster with this id is such a one."""
+    return str(cluster).startswith(CLUSTER_ID)
+
+
 @contextmanager
 def mock_cluster() -> Iterator[tuple[str, int]]:
     """A cluster of one broker; its host and port, which the system chooses and nobody can.

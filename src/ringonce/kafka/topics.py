@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from ringonce.domain.stages import DLQ, MAIN
 from ringonce.errors import RingonceError, ServerUnreachable
-from ringonce.kafka.embedded import CLUSTER_ID
+from ringonce.kafka.embedded import is_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,10 +108,6 @@ class Finding:
         return f"topic {self.topic}: {self.text}"
 
 
-def _embedded(metadata: ClusterMetadata) -> bool:
-    return str(metadata.cluster_id).startswith(CLUSTER_ID)
-
-
 class TopicsStay(RingonceError):  # noqa: N818 - what happens
     """The broker cannot delete topics."""
 
@@ -151,7 +147,7 @@ class TopicAdmin:
     def create(self, wanted: Sequence[TopicSpec], partitions: int = PARTITIONS) -> list[str]:
         """Create what is missing, with replication 3 where there are three brokers; the names of the new ones."""
         metadata = self._metadata()
-        if _embedded(metadata):
+        if is_embedded(metadata.cluster_id):
             missing = [spec.name for spec in wanted if spec.name not in metadata.topics]
             for name in missing:
                 self._metadata(name)  # there, to be asked for is to be made
@@ -166,7 +162,7 @@ class TopicAdmin:
         Raises:
             TopicsStay: the broker is an embedded one.
         """
-        if _embedded(self._metadata()):
+        if is_embedded(self._metadata().cluster_id):
             raise TopicsStay("the embedded broker cannot delete topics: started again, it has none")
         return self._carry_out(self._client.delete_topics(list(names)), ignore=KafkaError.UNKNOWN_TOPIC_OR_PART)
 
@@ -185,7 +181,7 @@ class TopicAdmin:
     def check(self, wanted: Sequence[TopicSpec], partitions: int = PARTITIONS) -> list[Finding]:
         """Compare the topics that exist with how they should be."""
         metadata = self._metadata()
-        embedded = _embedded(metadata)
+        embedded = is_embedded(metadata.cluster_id)
         findings, present = [], []
         for spec in wanted:
             topic = metadata.topics.get(spec.name)

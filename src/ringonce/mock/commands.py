@@ -28,6 +28,8 @@ def mock(name: str, port: int, host: str, secret: str | None) -> None:
     forgets the deliveries. Knobs come from the environment too: FAIL_RATE_503, FAIL_RATE_TIMEOUT, TIMEOUT_HANG_SEC,
     LATENCY_MS, RETRY_AFTER, STATUS, LOCATION, HANG, RESET (before, after, mid), DRIBBLE (headers, body), DRIBBLE_MS,
     BODY_BYTES, GZIP_BOMB, DEDUP.
+
+    Example: ringonce mock --name firebase --port 8091
     """
     try:
         # Here, because a production image has the command line but not what the mocks need.

@@ -15,12 +15,29 @@ from ringonce.errors import ConfigurationError
 from ringonce.stand.plan import Kind, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ringonce.stand.choice import Switch
     from ringonce.stand.service import Service, Stand
 
 _PLAN = Plan()
+
+
+def directory(use: str) -> Callable[[click.decorators.FC], click.decorators.FC]:
+    """The option that names the stand's directory; `use` is what a command says of it."""
+    return click.option(
+        "--directory",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path(".stand"),
+        show_default=True,
+        envvar="RINGONCE_STAND_DIRECTORY",
+        help=use,
+    )
+
+
+def kind(kinds: Iterable[Kind], use: str) -> Callable[[click.decorators.FC], click.decorators.FC]:
+    """The option that picks one of `kinds`; `use` is what a command says of it."""
+    return click.option("--stand", "kind", type=click.Choice([each.value for each in kinds]), envvar="STAND", help=use)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +67,7 @@ class _Request:
 
 
 @click.group()
-@click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".stand"),
-    show_default=True,
-    envvar="RINGONCE_STAND_DIRECTORY",
-    help="Where data, logs and the record of what runs are kept.",
-)
+@directory("Where data, logs and the record of what runs are kept.")
 @click.option(
     "--brokers",
     type=click.Choice(["1", "3"]),
@@ -78,6 +88,7 @@ class _Request:
     default=_PLAN.postgres_port,
     show_default=True,
     envvar="RINGONCE_STAND_POSTGRES_PORT",
+    help="The database's.",
 )
 @click.pass_context
 def stand(context: click.Context, directory: Path, brokers: str, kafka_port: int, postgres_port: int) -> None:
@@ -96,13 +107,7 @@ def stand(context: click.Context, directory: Path, brokers: str, kafka_port: int
 
 
 @stand.command()
-@click.option(
-    "--stand",
-    "kind",
-    type=click.Choice([kind.value for kind in Kind]),
-    envvar="STAND",
-    help="Which way; without it, the best one that this machine can do [env: STAND].",
-)
+@kind(Kind, "Which way; without it, the best one that this machine can do [env: STAND].")
 @click.pass_obj
 def up(request: _Request, kind: str | None) -> None:
     """Start what is missing and print where it is.
@@ -120,7 +125,10 @@ def up(request: _Request, kind: str | None) -> None:
 @click.option("--purge", is_flag=True, help="Remove data and logs too.")
 @click.pass_obj
 def down(request: _Request, *, purge: bool) -> None:
-    """Stop what `up` has started, and nothing else."""
+    """Stop what `up` has started, and nothing else.
+
+    Example: ringonce stand down --purge
+    """
     stopped = request.stand.down(purge=purge)
     click.echo(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
@@ -128,7 +136,10 @@ def down(request: _Request, *, purge: bool) -> None:
 @stand.command()
 @click.pass_obj
 def ps(request: _Request) -> None:
-    """Show what is there."""
+    """Show what is there.
+
+    Example: ringonce stand ps
+    """
     _print(request.stand.services())
 
 
@@ -138,7 +149,10 @@ def ps(request: _Request) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Go on printing what is added.")
 @click.pass_obj
 def logs(request: _Request, service: str | None, lines: int, *, follow: bool) -> None:
-    """Print the end of a service's log, or of all."""
+    """Print the end of a service's log, or of all.
+
+    Example: ringonce stand logs kafka-1 --follow
+    """
     command = request.stand.show_logs(service, lines, follow=follow)
     if not command:
         click.echo("there are no logs")
@@ -149,7 +163,10 @@ def logs(request: _Request, service: str | None, lines: int, *, follow: bool) ->
 @stand.command()
 @click.pass_obj
 def env(request: _Request) -> None:
-    """Print the stand's addresses for a shell: eval "$(ringonce stand env)"."""
+    """Print the stand's addresses for a shell.
+
+    Example: eval "$(ringonce stand env)"
+    """
     for name, value in request.stand.addresses.items():
         click.echo(f"export {name}={shlex.quote(value)}")
 

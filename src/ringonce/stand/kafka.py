@@ -43,7 +43,7 @@ class KafkaCluster:
             or the cluster runs.
         jars: where Kafka's jars are or will be fetched to; `directory`/jars unless given.
         settings: more broker properties, over those of `kafka_config`.
-        fronts: a second way into each broker; none where absent.
+        fronts: a second way into each broker, or none.
         env: more environment variables for the brokers.
     """
 
@@ -60,6 +60,8 @@ class KafkaCluster:
     ) -> None:
         if brokers not in {1, 3}:
             raise StandError(f"a stand has 1 or 3 brokers, not {brokers}")
+        if len(fronts) not in {0, brokers}:
+            raise StandError(f"each of {brokers} broker(s) has a front, or none has: there are {len(fronts)}")
         self._state = State(directory)
         self._folder = self._state.directory / "kafka"
         self._jars = KafkaJars(jars or self._state.directory / "jars")
@@ -71,7 +73,8 @@ class KafkaCluster:
         self._nodes: list[Node] = []
         for number, port in enumerate(wanted, start=1):
             promised = {port for node in self._nodes for port in (node.port, node.controller_port)}
-            self._nodes.append(self._node(number, port, promised.union(wanted)))
+            promised.update(wanted, (front.port for front in fronts))
+            self._nodes.append(self._node(number, port, promised))
 
     @property
     def bootstrap(self) -> str:

@@ -56,7 +56,8 @@ class KafkaJars:
             # Offline first: it is faster and works without a network, but fails if one jar has never been fetched.
             failure = _copy(maven, ["-o"], new) and _copy(maven, [], new)
             if failure:
-                raise StandError(f"Maven could not fetch Kafka's jars: {failure} (the embedded stand does without)")
+                what = "Maven could not fetch Kafka's jars; is its repository within reach?"
+                raise StandError(f"{what} The embedded stand does without. It said: {failure}")
             new.rename(self.folder)
 
     def _complete(self) -> bool:

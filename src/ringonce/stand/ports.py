@@ -46,8 +46,8 @@ def free_port(but: Collection[int] = ()) -> int:
 def require_free(port: int, server: str, option: str = "") -> None:
     """Raises StandError when `server` cannot listen on `port`; `option` is what chooses another port."""
     if not is_free(port):
-        other = f"; stop it, or choose another port with `ringonce stand {option} PORT up`" if option else ""
-        raise StandError(f"{server}: port {port} is taken by a program that this stand did not start{other}")
+        other = f", or choose another port with `ringonce stand {option} PORT up`" if option else ""
+        raise StandError(f"{server}: port {port} is taken by a program that this stand did not start; stop it{other}")
 
 
 def answers(host: str, port: int, timeout: float = 2.0) -> bool:

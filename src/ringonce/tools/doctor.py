@@ -28,6 +28,7 @@ STYLES: Final = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.REFUSED
 @prefix
 @click.option("--database-url", help="PostgreSQL as a libpq URL [env: DATABASE_URL].")
 @click.option("--channels", help="The configured channels, separated by commas; all without.")
+@click.option("--clock", is_flag=True, help="Compare clocks too: makes a topic, produces into it, deletes it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(
     *,
@@ -35,17 +36,18 @@ def doctor(
     topic_prefix: str | None,
     database_url: str | None,
     channels: str | None,
+    clock: bool,
     as_json: bool,
 ) -> None:
     """Look at servers, topics, schema and providers; say what to do.
 
-    Changes nothing. Looks at the channels that have settings in the environment. Exit 0 when the roles can start, 3
-    when something would be refused, 4 when Kafka or PostgreSQL is away.
+    Changes nothing without --clock. Looks at the channels that have settings in the environment. Exit 0 when the
+    roles can start, 3 when something would be refused, 4 when Kafka or PostgreSQL is away.
 
     Example: ringonce doctor --json
     """
     findings = []
-    for finding in _examine(kafka_bootstrap, topic_prefix, database_url, channels):
+    for finding in _examine(kafka_bootstrap, topic_prefix, database_url, channels, clock=clock):
         findings.append(finding)
         if not as_json:
             _show(finding)
@@ -59,7 +61,7 @@ def doctor(
 
 
 def _examine(
-    bootstrap: str | None, topic_prefix: str | None, url: str | None, channels: str | None
+    bootstrap: str | None, topic_prefix: str | None, url: str | None, channels: str | None, *, clock: bool
 ) -> Iterator[Finding]:
     """Everything that can be looked at with the settings that are there."""
     flags = {"kafka_bootstrap": bootstrap, "topic_prefix": topic_prefix, "channel_names": channels}
@@ -70,7 +72,7 @@ def _examine(
         yield Finding("settings", Verdict.REFUSED, fault, "docs/configuration.md has every setting")
     if roles is not None:
         names = roles.channel_names or tuple(CHANNELS)
-        yield from examination.kafka(roles, [channel_row(name) for name in names])
+        yield from examination.kafka(roles, [channel_row(name) for name in names], clock=clock)
     else:
         names = tuple(CHANNELS)
     if store is not None:

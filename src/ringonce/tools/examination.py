@@ -1,4 +1,7 @@
-"""Whether a fleet could work here: what an examination finds, and what to do about it. Nothing is changed."""
+"""Whether a fleet could work here: what an examination finds, and what to do about it.
+
+Nothing is changed, except that the comparison of clocks, where it is asked for, makes and deletes a topic.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ringonce.bootstrap import make_relay, topic_specs, with_settings
 from ringonce.errors import ConfigurationError, ServerUnreachable
+from ringonce.kafka.broker_clock import STEM, ClockUntold, TopicLeft, read_clocks
 from ringonce.kafka.topics import EMBEDDED, Severity, TopicAdmin
 from ringonce.settings import ChannelSettings, Loader, channel_prefix
 from ringonce.store import schema
@@ -21,12 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ringonce.channels.registry import ChannelRow
+    from ringonce.kafka.broker_clock import Reading
     from ringonce.kafka.topics import Finding as TopicFinding
     from ringonce.settings import RoleSettings
 
 CONNECT_SECONDS: Final = 1.0
 """What a sender allows for a connection."""
 SAFE_BROKERS: Final = 3
+CLOCKS: Final = "clocks"
+CLOCK_SECONDS: Final = 1.0
+"""Clocks that are kept by NTP differ by far less; the shortest retry delay is thirty times that."""
+CLOCK_ADVICE: Final = (
+    "synchronise both (NTP): a retry stage's records are due by Kafka's clock, and expire by their sender's"
+)
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -52,8 +63,8 @@ class Finding:
     advice: str = ""
 
 
-def kafka(settings: RoleSettings, rows: Sequence[ChannelRow]) -> Iterator[Finding]:
-    """The brokers, and every topic of the fleet."""
+def kafka(settings: RoleSettings, rows: Sequence[ChannelRow], *, clock: bool = False) -> Iterator[Finding]:
+    """The brokers, and every topic of the fleet; with `clock` the brokers' clocks too."""
     admin = TopicAdmin(settings.kafka_bootstrap)
     try:
         brokers = admin.brokers()
@@ -68,10 +79,40 @@ def kafka(settings: RoleSettings, rows: Sequence[ChannelRow]) -> Iterator[Findin
         advice = "three brokers keep an acknowledged record when one is lost; fewer are for development"
         yield Finding("Kafka", Verdict.WARNING, text, advice)
     yield from _topics(topics, len(topic_specs(settings, rows)))
-    # Kafka tells its time only to who produces, and that would leave a record behind.
-    yield Finding(
-        "clocks", Verdict.OK, "not compared with the brokers': that cannot be done without producing a record"
-    )
+    if clock:
+        yield clocks(settings)
+    else:
+        text = "not compared with Kafka's: `ringonce doctor --clock` does, over a topic that it makes and deletes"
+        yield Finding(CLOCKS, Verdict.OK, text)
+
+
+def clocks(settings: RoleSettings) -> Finding:
+    """The brokers' clocks against this machine's, over a topic that is made for it and deleted."""
+    try:
+        return judged(read_clocks(settings.kafka_bootstrap, settings.topic_prefix))
+    except TopicLeft as error:
+        return Finding(CLOCKS, Verdict.WARNING, str(error), f"kafka-topics.sh --delete --topic {error.topic}")
+    except (ClockUntold, ServerUnreachable) as error:
+        topics = f"{settings.topic_prefix}{STEM}*"
+        advice = f"--clock needs the right to create {topics}, to write there and to delete it"
+        return Finding(CLOCKS, Verdict.WARNING, f"not compared with Kafka's: {error}", advice)
+
+
+def judged(readings: Sequence[Reading]) -> Finding:
+    """What the readings of all brokers mean."""
+    if not readings:
+        return Finding(CLOCKS, Verdict.OK, "an embedded broker cannot be asked for its time")
+    off = [reading for reading in readings if abs(reading.skew) > CLOCK_SECONDS]
+    if off:
+        text = ", ".join(
+            f"broker {one.broker} is {abs(one.skew):.1f} s {'ahead of' if one.skew > 0 else 'behind'} this machine"
+            for one in off
+        )
+        return Finding(CLOCKS, Verdict.WARNING, text, CLOCK_ADVICE)
+    width = max(reading.width for reading in readings)
+    if width > CLOCK_SECONDS:
+        return Finding(CLOCKS, Verdict.WARNING, f"an acknowledgement took {width:.1f} s: too long to tell", "try again")
+    return Finding(CLOCKS, Verdict.OK, f"Kafka's and this machine's are within {CLOCK_SECONDS:g} s of each other")
 
 
 def _topics(found: Sequence[TopicFinding], wanted: int) -> Iterator[Finding]:

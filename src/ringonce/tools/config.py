@@ -1,0 +1,67 @@
+"""`ringonce config`."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ringonce import bootstrap
+from ringonce.errors import ConfigurationError
+from ringonce.settings import ChannelSettings, Loader, RouterSettings, StoreSettings, channel_prefix, load
+from ringonce.tools.inforce import InForce, in_force
+from ringonce.tools.roles import chosen_delays, router_command, sender_command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@click.command("config", context_settings={"ignore_unknown_options": True})
+@click.option("--role", required=True, type=click.Choice(["router", "sender", "dlq", "router-dlq"]), help="Whose.")
+@click.option("--channel", help="The channel of a sender, or of a dlq.")
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF THE ROLE]...")
+def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
+    """Show which settings are in force, and where each comes from.
+
+    Secrets are masked. Give it the flags that the role gets. Exit 3 when the role would not start with them.
+
+    Example: ringonce config --role sender --channel firebase --max-attempts 2
+    """
+    if (channel is None) is (role in {"sender", "dlq"}):
+        raise click.UsageError(f"--role {role} {'needs' if channel is None else 'has no'} --channel")
+    if channel is None:
+        given = router_command.make_context("router", list(flags)).params
+    else:
+        bootstrap.channel_row(channel)
+        given = sender_command.make_context("sender", ["--channel", channel, *flags]).params
+    kind = RouterSettings if role == "router" else StoreSettings
+    common = {name: given.get(name) for name in kind.model_fields} | {"channel_names": given.get("channels")}
+    lines = in_force(kind, common)
+    of_channel: dict[str, Any] = {}
+    faults: list[str] = []
+    if role == "sender" and channel is not None:
+        of_channel = {name: given.get(name) for name in ChannelSettings.model_fields}
+        of_channel["delays"], faults = chosen_delays(given["delays"], given["delay_30s"], given["delay_5m"])
+        *others, delays = in_force(ChannelSettings, of_channel, channel_prefix(channel))
+        lines += [*others, _with_the_ladder(delays, channel, of_channel)]
+    width = max(len(line.variable) for line in lines)
+    for line in lines:
+        click.echo(f"{line.variable:<{width}}  {line.value}  [{line.source.value}]")
+    # As the role itself does it, so that what is said here is what it would say.
+    if role == "sender" and channel is not None:
+        bootstrap.sender_settings(channel, common, of_channel, faults)
+    else:
+        load(kind, **common)
+
+
+def _with_the_ladder(line: InForce, channel: str, flags: Mapping[str, Any]) -> InForce:
+    """The line about the delays with those of all stages, as far as they can be loaded."""
+    loaded = Loader().load(ChannelSettings, flags, channel_prefix(channel))
+    if loaded is None:
+        return line
+    with contextlib.suppress(ConfigurationError):  # the role's own check says it
+        stages = bootstrap.with_settings(bootstrap.channel_row(channel), loaded).ladder.retries
+        line = replace(line, value=", ".join(f"{stage.name}={stage.delay:g}" for stage in stages) or line.value)
+    return line
