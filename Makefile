@@ -22,6 +22,8 @@ BROKERS ?=
 FAIL_RATE_503 ?= 0.5
 SEED_MESSAGES ?= 100
 CHANNEL ?= firebase
+SEED ?=
+MINUTES ?=
 PYTEST_FLAGS ?=
 ROUTER_FLAGS ?=
 SENDER_FLAGS ?=
@@ -251,6 +253,23 @@ test-integration: $(ENV) ## Only the integration tests
 .PHONY: walkthrough
 walkthrough: $(ENV) ## Do what README does by hand, on the native stand, and check what each command shows
 	@$(BIN)/pytest $(PYTEST_FLAGS) tests/e2e/walkthrough.py
+
+##@ Faults (docs/reliability.md)
+
+.PHONY: chaos
+chaos: $(ENV) ## Break things under load for two minutes, and see that every promise holds (SEED=...)
+	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))
+
+.PHONY: chaos-long
+chaos-long: $(ENV) ## Every fault there is, each in a run of its own; goes on where it stopped (MINUTES=..., SEED=...)
+	@$(BIN)/python -m tests.chaos.run --long --page docs/reliability.md $(if $(MINUTES),--minutes $(MINUTES)) \
+	  $(if $(SEED),--seed $(SEED))
+
+.PHONY: chaos-mutants
+chaos-mutants: $(ENV) ## Put known mistakes into a copy of the product, one by one: each must turn a run red
+	@$(BIN)/python -m tests.chaos.mutants
+
+##@ Benchmarks
 
 .PHONY: bench-quick
 bench-quick: $(ENV) ## Measure for a minute; writes bench/results/quick.json

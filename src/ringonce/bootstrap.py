@@ -31,7 +31,7 @@ from ringonce.runtime.clock import SystemClock
 from ringonce.runtime.dlq import DlqHandler
 from ringonce.runtime.dryrun import DryRun
 from ringonce.runtime.failpoints import Failpoints
-from ringonce.runtime.lifecycle import Watchdog
+from ringonce.runtime.lifecycle import Watchdog, require_descriptors
 from ringonce.runtime.pipeline import DRAIN_DEADLINE, Pipeline, Profile, Surroundings
 from ringonce.runtime.replay import Replay
 from ringonce.runtime.router import Router
@@ -85,6 +85,7 @@ def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[st
     Raises:
         RingonceError: see `ringonce.errors`.
     """
+    require_descriptors()
     names = TopicNames(settings.topic_prefix)
     configured = [channel_row(name, rows) for name in settings.channel_names or rows]
     wanted = [
@@ -131,6 +132,7 @@ async def run_dlq_recorder(settings: StoreSettings, row: ChannelRow | None, stop
     Raises:
         RingonceError: see `ringonce.errors`.
     """
+    require_descriptors()
     names = TopicNames(settings.topic_prefix)
     topic = names.entry_dlq if row is None else names.stage(row.name, DLQ)
     consumer = "router-dlq" if row is None else f"{row.name}-dlq"
@@ -158,6 +160,7 @@ async def run_sender(
     Raises:
         RingonceError: see `ringonce.errors`.
     """
+    require_descriptors(channel.max_in_flight)
     row = with_settings(row, channel)
     names = TopicNames(settings.topic_prefix)
     stages = {names.stage(row.name, stage.name): stage for stage in row.ladder.consumed()}

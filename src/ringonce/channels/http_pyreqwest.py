@@ -43,6 +43,7 @@ _CONNECTING = "client error (Connect)"
 _FAULTS = (  # the first phrase found among the causes names the fault
     ("dns error", "name not resolved"),
     ("connection refused", "connection refused"),
+    ("too many open files", "too many open files"),
     ("deadline has elapsed", "connect timed out"),
     ("unreachable", "network unreachable"),
     ("connection timed out", "connection timed out"),

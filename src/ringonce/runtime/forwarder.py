@@ -113,6 +113,9 @@ class Forwarder:
             record.value,
             headers,
             lambda failure: self._published(work, to, headers, failure),
+            # The record's own: the broker has taken it before. Ours may be wrong, and a broker refuses what lies more
+            # than an hour ahead of its own clock, for good.
+            max(0, record.timestamp_ms),
         )
 
     def _published(self, work: Work, to: Forward, headers: Headers, failure: PublishFailed | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 import threading
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import uvloop
 
-from ringonce.errors import InternalError, WorkLeftBehind
+from ringonce.errors import ConfigurationError, InternalError, WorkLeftBehind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +25,29 @@ STANDSTILL: Final = 60.0
 """Seconds without a beat after which something counts as standing still."""
 LOOK: Final = 5.0
 
+DESCRIPTORS: Final = 64
+"""What a process has open beside its send slots: Kafka's and the database's connections, the loop, logs, libraries."""
+
 T = TypeVar("T")
+
+
+def require_descriptors(slots: int = 0) -> None:
+    """See that a process with so many send slots can open what it needs; raises its soft limit where it may.
+
+    Raises:
+        ConfigurationError: the limit is too low, and the process may not raise it.
+    """
+    needed = DESCRIPTORS + slots
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    most = needed if hard == resource.RLIM_INFINITY else min(hard, needed)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < needed:
+        beside = f" beside {slots} send slots (MAX_IN_FLIGHT)" if slots else ""
+        raise ConfigurationError(
+            [f"this process may open {most} files (`ulimit -n`) and needs {DESCRIPTORS}{beside}: {needed}"]
+        )
 
 
 def run_async(role: Callable[[asyncio.Event], Awaitable[T]]) -> T:

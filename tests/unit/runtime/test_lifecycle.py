@@ -77,3 +77,33 @@ def test_the_first_signal_asks_and_the_second_one_ends(role: str, number: signal
         assert process.stdout.readline() == "stopping\n"
         process.send_signal(number)
         assert process.wait(30) == 5
+
+
+FEW_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+from ringonce.errors import ConfigurationError
+from ringonce.runtime.lifecycle import require_descriptors
+try:
+    require_descriptors({slots})
+except ConfigurationError as error:
+    print(error.faults[0])
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "slots", "said"),
+    [
+        (100, 1000, 36, ["100"]),
+        (100, 1000, 64, ["128"]),
+        (100, 100, 64, ["this process may open 100 files (`ulimit -n`) and needs 64 beside 64 send slots", "100"]),
+        (40, 40, 0, ["this process may open 40 files (`ulimit -n`) and needs 64: 64", "40"]),
+    ],
+)
+def test_a_process_sees_to_it_that_it_can_open_what_it_needs(soft: int, hard: int, slots: int, said: list[str]) -> None:
+    """It raises what it may raise, and says before it starts that it would run out of files otherwise."""
+    text = FEW_FILES.format(soft=soft, hard=hard, slots=slots)
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=True)
+    for line, beginning in zip(run.stdout.splitlines(), said, strict=True):
+        assert line.startswith(beginning)
