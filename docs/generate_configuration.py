@@ -22,7 +22,14 @@ from pydantic import AliasChoices
 from ringonce.channels.registry import CHANNELS
 from ringonce.mock.commands import mock
 from ringonce.mock.faults import Faults
-from ringonce.settings import ChannelSettings, RoleSettings, RouterSettings, StoreSettings, channel_prefix
+from ringonce.settings import (
+    ChannelSettings,
+    RoleSettings,
+    RouterSettings,
+    SenderSettings,
+    StoreSettings,
+    channel_prefix,
+)
 from ringonce.stand.commands import stand
 from ringonce.tools.roles import router_command, sender_command
 
@@ -58,15 +65,21 @@ delays of a channel's stages must rise from one to the next.
 ROLE: Final = """\
 ## Every role
 
-`router`, `sender` and both of their `--mode dlq`. The tools `topics`, `seed`, `replay` and `doctor` read
-`KAFKA_BOOTSTRAP` and `RINGONCE_TOPIC_PREFIX` and have the same flags for them.
+`router`, `sender` and both of their `--mode dlq`. The tools `topics`, `seed`, `trace`, `dlq`, `replay`,
+`prune` and `doctor` read `KAFKA_BOOTSTRAP` and `RINGONCE_TOPIC_PREFIX` and have the same flags for them.
 """
 
 STORE: Final = """\
 ## Roles that write to the database
 
 `sender` in every mode (`--dry-run` too, which asks for it and does not use it), and `router --mode dlq`. The tools
-`db`, `history` and `doctor` read it as well. The router itself has no database.
+`db`, `trace`, `history`, `replay`, `prune` and `doctor` read its address as well. The router itself has no database.
+"""
+
+SENDER: Final = """\
+## Every sender
+
+Read by `sender`, not by `sender --mode dlq`.
 """
 
 ROUTER: Final = """\
@@ -266,7 +279,7 @@ def other_options() -> list[tuple[str, Setting]]:
     found = []
     for command, kinds in (
         (router_command, (RouterSettings, StoreSettings)),
-        (sender_command, (StoreSettings, ChannelSettings)),
+        (sender_command, (SenderSettings, ChannelSettings)),
     ):
         known = {name for kind in kinds for name in kind.model_fields}
         for option, line in zip(all_options(command), plain_options(command), strict=True):
@@ -326,6 +339,7 @@ def page() -> str:
             head,
             f"{ROLE}\n{table(settings(RoleSettings, sender_command, prefix), full)}",
             f"{STORE}\n{table(settings(StoreSettings, sender_command, prefix), full)}",
+            f"{SENDER}\n{table(settings(SenderSettings, sender_command, prefix), full)}",
             f"{ROUTER}\n{table(settings(RouterSettings, router_command, prefix), full)}",
             f"{CHANNEL}\n{table(settings(ChannelSettings, sender_command, channel), full)}",
             f"{OTHER}{other}",

@@ -18,13 +18,17 @@ from ringonce.stand.commands import stand
 from ringonce.tools.completion import completion
 from ringonce.tools.config import config
 from ringonce.tools.contents import Contents
-from ringonce.tools.database import db, history
+from ringonce.tools.database import db
+from ringonce.tools.dlq import dlq
 from ringonce.tools.doctor import doctor
+from ringonce.tools.history import history
 from ringonce.tools.mocks import mocks
+from ringonce.tools.prune import prune
 from ringonce.tools.replay import replay
 from ringonce.tools.roles import router_command, sender_command
 from ringonce.tools.seed import seed
 from ringonce.tools.topics import topics
+from ringonce.tools.trace import trace
 
 log = logging.getLogger("ringonce")
 
@@ -36,10 +40,9 @@ WHAT_TO_DO: Final = {
 """What follows the message that a server did not answer."""
 
 SECTIONS: Final = {
-    "A first look": (demo, stand, fleet),
+    "A first look": (demo, stand, fleet, mock, mocks),
     "Setting up": (db, topics, config, doctor, completion),
-    "At work": (seed, history, replay),
-    "Mock providers": (mock, mocks),
+    "At work": (seed, trace, history, dlq, replay, prune),
 }
 
 ringonce = click.version_option(package_name="ringonce")(

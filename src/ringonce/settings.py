@@ -59,6 +59,13 @@ class StoreSettings(RoleSettings):
     """PostgreSQL as a libpq URL."""
 
 
+class SenderSettings(StoreSettings):
+    """What a sender of any channel needs beside."""
+
+    attempts: Literal["off", "failures", "all"] = "failures"
+    """Which calls a sender keeps for `ringonce trace`: those that failed, and the last one of a record that had any."""
+
+
 class RouterSettings(RoleSettings):
     """What the router needs."""
 

@@ -17,7 +17,7 @@ from tests.fakes.store import MemoryStore
 
 from ringonce.domain.disposition import Status
 from ringonce.runtime.recorder import fold
-from ringonce.store.port import Gate, RowsRefused
+from ringonce.store.port import AttemptRow, Gate, RowsRefused
 from ringonce.store.postgres import PostgresStore
 from ringonce.store.schema import migrate
 
@@ -47,6 +47,10 @@ class Ledger(Protocol):
         """The owner of each gate row, by consumer and id."""
         ...
 
+    def attempts(self) -> list[tuple[str, AttemptRow]]:
+        """Node and row of every attempt, sorted."""
+        ...
+
     def another(self) -> Store:
         """Another process's store on the same rows."""
         ...
@@ -66,6 +70,10 @@ class InMemory:
     def gates(self) -> dict[tuple[str, str], str]:
         """See `Ledger.gates`."""
         return dict(self.store.gates)
+
+    def attempts(self) -> list[tuple[str, AttemptRow]]:
+        """See `Ledger.attempts`."""
+        return sorted(((node, row) for (_, _, node), row in self.store.attempts.items()), key=str)
 
     def another(self) -> Store:
         """See `Ledger.another`."""
@@ -94,6 +102,15 @@ class OnPostgres:
         """See `Ledger.gates`."""
         rows = self.ask("SELECT consumer, notification_id, owner FROM processed_events")
         return {(found["consumer"], found["notification_id"]): found["owner"] for found in rows}
+
+    def attempts(self) -> list[tuple[str, AttemptRow]]:
+        """See `Ledger.attempts`."""
+        rows = self.ask("SELECT * FROM delivery_attempts")
+        found = []
+        for columns_ in rows:
+            node, at = columns_.pop("node"), columns_.pop("attempted_at")
+            found.append((node, AttemptRow(attempted_at=at.timestamp(), **columns_)))
+        return sorted(found, key=str)
 
     def another(self) -> Store:
         """See `Ledger.another`."""
@@ -139,7 +156,7 @@ async def ledger(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[Led
         return
     one = OnPostgres(request.getfixturevalue("database"))
     with psycopg.connect(request.getfixturevalue("database")) as connection:
-        connection.execute("TRUNCATE notifications_log, processed_events")
+        connection.execute("TRUNCATE notifications_log, processed_events, delivery_attempts")
     await one.store.open()
     yield one
     await one.close()
@@ -324,3 +341,43 @@ async def test_a_large_batch(ledger: Ledger) -> None:
     assert await ledger.store.seen("firebase-sender", [f"n-{number:04}" for number in range(1001)]) == {
         f"n-{number:04}" for number in range(1000)
     }
+
+
+def attempt(ident: str = "a", at: float = 1_700_000_000.25, **changes: Any) -> AttemptRow:
+    """An attempt of firebase's."""
+    topic = "notification-firebase-retry-30s"
+    return replace(AttemptRow(ident, at, "firebase", ident, topic, 5, 2**40, "Refused", 503, 0.125), **changes)
+
+
+async def test_attempts_are_written_with_all_they_say(ledger: Ledger) -> None:
+    """In no order, many of one id, and with nothing where there was no answer."""
+    rows = [
+        attempt("replay-1-a", root_id="a"),
+        attempt("a", outcome="NotSent", http_status=None, duration=0.0),
+        attempt("a", 1_700_000_001.5),
+    ]
+    await ledger.store.note("node-1", rows)
+    assert ledger.attempts() == sorted((("node-1", one) for one in rows), key=str)
+    assert ledger.gates() == {}
+
+
+async def test_repeating_attempts_is_harmless(ledger: Ledger) -> None:
+    """The key is id, time and node; what is there stays."""
+    await ledger.store.note("node-1", [attempt(), attempt()])
+    await ledger.store.note("node-1", [attempt(outcome="Delivered"), attempt("b")])
+    await ledger.store.note("node-2", [attempt()])
+    assert [(node, one.notification_id, one.outcome) for node, one in ledger.attempts()] == [
+        ("node-1", "a", "Refused"),
+        ("node-1", "b", "Refused"),
+        ("node-2", "a", "Refused"),
+    ]
+
+
+async def test_attempts_that_cannot_be_stored_are_refused_and_rows_are_none_the_worse(ledger: Ledger) -> None:
+    """All of the batch."""
+    with pytest.raises(RowsRefused) as caught:
+        await ledger.store.note("node-1", [attempt(), attempt("b", outcome="nul\0")])
+    assert caught.value.sqlstate == "22P05"
+    assert ledger.attempts() == []
+    await ledger.store.record(GATE, [row("a")])
+    assert ledger.row("a") is not None

@@ -14,7 +14,7 @@ from ringonce.store.port import RowsRefused, StoreAway
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ringonce.store.port import Gate, HistoryRow
+    from ringonce.store.port import AttemptRow, Gate, HistoryRow
 
 LONGEST_KEY: Final = 2704
 """Bytes that fit into an entry of a B-tree."""
@@ -23,9 +23,9 @@ LONGEST_KEY: Final = 2704
 class MemoryStore:
     """Implements `Store`.
 
-    `seen_faults` and `record_faults` are the declared outages. `refuses` is asked for each row of a batch and returns a
-    SQLSTATE for one it does not like. `lost_answers`: of the next writes, how many take effect and yet fail. `latency`:
-    seconds that each call takes.
+    `seen_faults`, `record_faults` and `note_faults` are the declared outages. `refuses` is asked for each row of a
+    batch and returns a SQLSTATE for one it does not like. `lost_answers`: of the next writes, how many take effect and
+    yet fail. `latency`: seconds that each call takes.
     """
 
     def __init__(self) -> None:
@@ -35,6 +35,8 @@ class MemoryStore:
         self.looks: list[set[str]] = []
         self.seen_faults: Faults[Exception] = Faults()
         self.record_faults: Faults[Exception] = Faults()
+        self.attempts: dict[tuple[str, float, str], AttemptRow] = {}
+        self.note_faults: Faults[Exception] = Faults()
         self.lost_answers = 0
         self.latency = 0.0
         self.refuses: Callable[[HistoryRow], str | None] = lambda _: None
@@ -59,6 +61,19 @@ class MemoryStore:
         if self.lost_answers:
             self.lost_answers -= 1
             raise StoreAway("the answer was lost")
+
+    async def note(self, node: str, attempts: Sequence[AttemptRow]) -> None:
+        """See `Store.note`."""
+        await asyncio.sleep(self.latency)
+        fault = self.note_faults.next()
+        if fault is not None:
+            raise fault
+        for attempt in attempts:
+            state = _refusal(attempt)
+            if state is not None:
+                raise RowsRefused(state)
+        for attempt in attempts:
+            self.attempts.setdefault((attempt.notification_id, attempt.attempted_at, node), attempt)
 
     def write(self, gate: Gate, rows: Sequence[HistoryRow]) -> None:
         """What the statement does, all or nothing.
@@ -88,7 +103,7 @@ class MemoryStore:
             self.rows[row.key] = replace(row, maybe_reached=row.maybe_reached or before.maybe_reached)
 
 
-def _refusal(row: HistoryRow) -> str | None:
+def _refusal(row: HistoryRow | AttemptRow) -> str | None:
     """The SQLSTATE with which PostgreSQL refuses such a row."""
     for field in fields(row):
         value = getattr(row, field.name)

@@ -65,6 +65,7 @@ def test_a_senders_settings_with_their_sources() -> None:
         "RINGONCE_SESSION_TIMEOUT": ("10", "default"),
         "RINGONCE_MAX_POLL_INTERVAL": ("300", "default"),
         "DATABASE_URL": ("postgresql://ringonce:***@db/x?***", "environment"),
+        "RINGONCE_ATTEMPTS": ("failures", "default"),
         f"{FIREBASE}TARGET": ("http://flag:1/", "flag"),
         f"{FIREBASE}SECRET": ("***", "environment"),
         f"{FIREBASE}ALLOW_HOSTS": ("(none)", "default"),

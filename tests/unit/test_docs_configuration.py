@@ -9,7 +9,15 @@ import pytest
 from docs import generate_configuration as generator
 
 from ringonce.errors import ConfigurationError
-from ringonce.settings import ChannelSettings, Loader, RoleSettings, RouterSettings, StoreSettings, channel_prefix, load
+from ringonce.settings import (
+    ChannelSettings,
+    Loader,
+    RoleSettings,
+    RouterSettings,
+    SenderSettings,
+    channel_prefix,
+    load,
+)
 from ringonce.tools.roles import sender_command
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ EXAMPLES = {
     "RINGONCE_SESSION_TIMEOUT": ("20", 20.0),
     "RINGONCE_MAX_POLL_INTERVAL": ("600", 600.0),
     "DATABASE_URL": ("postgresql://database/ringonce", "**********"),
+    "RINGONCE_ATTEMPTS": ("all", "all"),
     "RINGONCE_CHANNEL_NAMES": ("firebase, apns", ("firebase", "apns")),
     "RINGONCE_CHANNELS__WEBHOOK__TARGET": ("https://relay.example/send", "https://relay.example/send"),
     "RINGONCE_CHANNELS__WEBHOOK__SECRET": ("hush", "**********"),
@@ -52,8 +61,8 @@ def owner(variable: str) -> tuple[type[BaseSettings], str, str]:
     prefix = channel_prefix("webhook")
     if variable.startswith(prefix):
         return ChannelSettings, prefix, variable.removeprefix(prefix).lower()
-    if variable == "DATABASE_URL":
-        return StoreSettings, "", "database_url"
+    if variable in {"DATABASE_URL", "RINGONCE_ATTEMPTS"}:
+        return SenderSettings, "", variable.removeprefix("RINGONCE_").lower()
     return RouterSettings, "", variable.removeprefix("RINGONCE_").lower()
 
 
@@ -65,14 +74,14 @@ def test_the_page_is_what_would_be_generated() -> None:
 def test_every_setting_is_in_the_page_once() -> None:
     fields = [
         *RoleSettings.model_fields,
-        *("database_url", "channel_names"),
+        *("database_url", "attempts", "channel_names"),
         *ChannelSettings.model_fields,
     ]
     assert [owner(variable)[2] for variable in documented_variables()] == fields
 
 
 def test_every_setting_has_a_meaning() -> None:
-    kinds = ((RoleSettings, ""), (ChannelSettings, ""))
+    kinds = ((RoleSettings, ""), (SenderSettings, ""), (ChannelSettings, ""))
     lines = [line for kind, prefix in kinds for line in generator.settings(kind, sender_command, prefix)]
     assert [line.variable for line in lines if not line.meaning] == []
 

@@ -21,7 +21,7 @@ from ringonce.kafka.codec import encode
 from ringonce.kafka.producer import KafkaProducer
 from ringonce.kafka.settings import ProducerSettings
 from ringonce.kafka.topics import TopicAdmin, TopicNames
-from ringonce.settings import RoleSettings, load
+from ringonce.settings import StoreSettings, load
 from ringonce.store.schema import migrate
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Play:
         self._scene = scene
         self._rows = rows
         self._console = console
-        self._settings = load(RoleSettings, kafka_bootstrap=scene.kafka, topic_prefix="")
+        self._settings = load(StoreSettings, kafka_bootstrap=scene.kafka, topic_prefix="", database_url=scene.database)
         self._names = TopicNames()
         self._middle: Sequence[ChannelView] = ()
 

@@ -65,6 +65,16 @@ def decode_channel(value: bytes | None) -> int:
         raise Undecodable("the value is not a notifications.v1.Notification") from error
 
 
+def with_channel(value: bytes, channel: int) -> bytes:
+    """The wire bytes of the same notification for `channel`: the one repair that replay offers.
+
+    The field is put behind what is there, byte for byte, fields unknown to us included: of several the last one counts.
+    """
+    wire = notifications_pb2.Notification()
+    wire.channel = channel  # type: ignore[assignment]
+    return value + wire.SerializeToString()
+
+
 def encode(notification: Notification) -> bytes:
     """The wire bytes of a new notification: for producers of ours (seed, tests, benchmarks), never for a forward."""
     wire = notifications_pb2.Notification(

@@ -10,11 +10,11 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from ringonce.domain.stages import DLQ, MAIN
-from ringonce.errors import RingonceError, ServerUnreachable
+from ringonce.errors import ConfigurationError, RingonceError, ServerUnreachable
 from ringonce.kafka.embedded import is_embedded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
@@ -114,6 +114,29 @@ class TopicsStay(RingonceError):  # noqa: N818 - what happens
     exit_code = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """For how long a topic can still hold a record, in seconds.
+
+    `retention` is None when nothing is ever deleted for its age; a segment is deleted whole, so a record may stay for
+    `segment` longer.
+    """
+
+    retention: float | None
+    segment: float
+
+    @property
+    def longest(self) -> float | None:
+        """The two together; None for ever."""
+        return None if self.retention is None else self.retention + self.segment
+
+
+class Untold(RingonceError):  # noqa: N818 - what is the case
+    """The broker does not tell what it keeps."""
+
+    exit_code = 1
+
+
 class TopicAdmin:
     """Creates, deletes and checks topics.
 
@@ -143,6 +166,33 @@ class TopicAdmin:
     def brokers(self) -> int:
         """How many brokers the cluster has; the first thing to ask, because it shows that one is there."""
         return len(self._metadata().brokers)
+
+    def existing(self, names: Iterable[str]) -> set[str]:
+        """Which of these topics are there."""
+        topics = self._metadata().topics
+        return {name for name in names if name in topics and topics[name].error is None}
+
+    def keeping(self, names: Iterable[str]) -> dict[str, Keeping]:
+        """For how long each of these topics that is there holds its records.
+
+        Raises:
+            Untold: the broker is an embedded one.
+        """
+        if is_embedded(self._metadata().cluster_id):
+            raise Untold("the embedded broker does not tell for how long it keeps records")
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(self.existing(names))]
+        found = {}
+        for resource, future in (self._client.describe_configs(resources) if resources else {}).items():
+            try:
+                entries = future.result(timeout=self._timeout)
+            except KafkaException as error:
+                raise self._unreachable(error) from error
+            retention = int(entries["retention.ms"].value)
+            deletes = "delete" in entries["cleanup.policy"].value and retention >= 0
+            found[resource.name] = Keeping(
+                retention / 1000 if deletes else None, int(entries["segment.ms"].value) / 1000
+            )
+        return found
 
     def create(self, wanted: Sequence[TopicSpec], partitions: int = PARTITIONS) -> list[str]:
         """Create what is missing, with replication 3 where there are three brokers; the names of the new ones."""
@@ -177,6 +227,16 @@ class TopicAdmin:
             else:
                 done.append(name)
         return done
+
+    def require(self, topic: str) -> None:
+        """See that a topic is there.
+
+        Raises:
+            ConfigurationError: it is not.
+        """
+        found = self._metadata().topics.get(topic)
+        if found is None or found.error is not None:
+            raise ConfigurationError([f"topic {topic}: does not exist; `ringonce topics create` makes it"])
 
     def check(self, wanted: Sequence[TopicSpec], partitions: int = PARTITIONS) -> list[Finding]:
         """Compare the topics that exist with how they should be."""

@@ -87,6 +87,13 @@ class RowStripped:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptsDropped:
+    """So many attempts are missing from the timeline: the database was away for too long, or refused them."""
+
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """Work waits for a server of ours: the database or the broker. Raised again while it lasts."""
 
@@ -123,6 +130,7 @@ Event: TypeAlias = (
     | Recorded
     | Forwarded
     | RowStripped
+    | AttemptsDropped
     | Held
     | Resumed
     | Unpublishable

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from ringonce.observe.events import (
+    AttemptsDropped,
     BreakerChanged,
     Event,
     Forwarded,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 PER_MESSAGE: Final = (Forwarded, Recorded)
 """Events so frequent that they are for debugging only."""
 
-ALARMING: Final = (Held, PartitionsLost, RowStripped, Unpublishable)
+ALARMING: Final = (AttemptsDropped, Held, PartitionsLost, RowStripped, Unpublishable)
 
 
 def configure(level: str = "INFO", form: str = "auto") -> None:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from ringonce.channels.registry import Destinations
 from ringonce.channels.relay import BadTarget
+from ringonce.domain.attempt import Kept
 from ringonce.domain.disposition import Disposition, Forward, Hold, Reason, Record, Skip, Status, decide, defer
 from ringonce.domain.outcome import Delivered, Outcome, Rejected, describe, is_failure
 from ringonce.runtime.breaker import Gate
 from ringonce.runtime.forwarder import Forwarder
 from ringonce.runtime.gatekeeper import Gatekeeper
 from ringonce.runtime.lanes import Lanes
+from ringonce.runtime.logbook import Logbook
 from ringonce.runtime.parking import Parking
 from ringonce.runtime.roots import Roots
 from ringonce.runtime.tries import Courier, Ending
@@ -62,6 +64,7 @@ class Means:
     max_in_flight: int
     max_attempts: int
     breaker_period: float
+    kept: Kept = Kept.FAILURES
 
 
 class Sender:
@@ -86,7 +89,9 @@ class Sender:
             means.random,
             means.max_attempts,
             pipeline.around.failpoints,
+            means.kept,
         )
+        self._logbook = Logbook(pipeline.around.store, pipeline.around.node, row.name, emit)
         self._lanes = Lanes(means.max_in_flight, clock, self._make_gate)
         self._gatekeeper = Gatekeeper(
             pipeline.around.store,
@@ -196,6 +201,8 @@ class Sender:
             raise
         finally:
             del self._flying[ticket]
+            if work.tried:
+                self._logbook.take(work)
         self._lanes.release(lane)
         if ticket.probe:
             self._probed(work, lane, finding)
@@ -343,7 +350,7 @@ class Sender:
 
     def tasks(self) -> list[Coroutine[object, object, None]]:
         """See `Handler.tasks`."""
-        return [self._gatekeeper.run()]
+        return [self._gatekeeper.run(), self._logbook.run()]
 
     def cancel(self) -> None:
         """See `Handler.cancel`."""
@@ -353,5 +360,6 @@ class Sender:
     async def close(self) -> int:
         """See `Handler.close`."""
         left = await asyncio.get_running_loop().run_in_executor(None, self._producer.stop, FLUSH)
+        await self._logbook.written()
         await self._http.close()
         return left

@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Final
 from tenacity import AsyncRetrying, RetryCallState
 
 from ringonce.channels.port import NoReply, NotConnected
+from ringonce.domain.attempt import Attempt, Kept
 from ringonce.domain.backoff import LONGEST_HONOURED, pause
 from ringonce.domain.classify import Protocol, classify_status
-from ringonce.domain.outcome import Indeterminate, NotSent, Outcome, Rejected, is_failure, retry_after
+from ringonce.domain.outcome import (
+    Delivered,
+    Indeterminate,
+    NotSent,
+    Outcome,
+    Rejected,
+    http_status,
+    is_failure,
+    retry_after,
+)
 from ringonce.runtime.failpoints import Failpoints, Point
 
 if TYPE_CHECKING:
@@ -59,8 +69,10 @@ class Courier:
         random: Random,
         max_attempts: int,
         failpoints: Failpoints,
+        kept: Kept = Kept.FAILURES,
     ) -> None:
         self._failpoints = failpoints
+        self._kept = kept
         self._relay = relay
         self._http = http
         self._protocol = protocol
@@ -157,6 +169,7 @@ class Courier:
             deadline = max(0.001, min(deadline, work.envelope.expires_at - self._clock.now()))
         outcome: Outcome
         self._failpoints.hit(Point.BEFORE_SEND)
+        began = self._clock.monotonic()
         try:
             reply = await self._http.post(request.url, request.headers, request.body, deadline)
         except NotConnected as error:
@@ -167,6 +180,7 @@ class Courier:
         except asyncio.CancelledError:
             # The request goes on without us: it is Indeterminate, and whoever cancelled decides what that means.
             work.maybe_reached = True
+            self._keep(work, Indeterminate("cancelled"), began)
             work.attempts += 1
             raise
         except ValueError:
@@ -174,10 +188,23 @@ class Courier:
         else:
             outcome = classify_status(self._protocol, reply.status, reply.headers.get("retry-after"), self._clock.now())
         self._failpoints.hit(Point.AFTER_SEND)
+        self._keep(work, outcome, began)
         work.attempts += 1
         work.spent += 1
         work.outcome = outcome
         return outcome
+
+    def _keep(self, work: Work, outcome: Outcome, began: float) -> None:
+        """Have an attempt on the work's timeline, if it is one to keep; a first success costs nothing here."""
+        if self._kept is Kept.OFF:
+            return
+        troubled = work.tried is not None or work.attempts > 0
+        if self._kept is Kept.FAILURES and isinstance(outcome, Delivered) and not troubled:
+            return
+        seconds = self._clock.monotonic() - began
+        if work.tried is None:
+            work.tried = []
+        work.tried.append(Attempt(self._clock.now() - seconds, type(outcome).__name__, http_status(outcome), seconds))
 
 
 class _Stop(Exception):  # noqa: N818 - leaves tenacity's loop between two tries

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from ringonce.channels.relay import Request
+    from ringonce.domain.attempt import Attempt
     from ringonce.domain.disposition import Status
     from ringonce.domain.ledger import Tenure
     from ringonce.domain.outcome import Outcome
@@ -37,7 +38,8 @@ class Work:
 
     `attempts` counts provider calls over all stages; `spent` those of this stage that count against its tries.
     `maybe_reached` is sticky. `looked_at` is when the gate was last asked (monotonic); `place` is the record's in its
-    lane, once it has one.
+    lane, once it has one. `tried` holds the attempts for the timeline that nobody has taken yet: None where there has
+    been none worth keeping, empty once they were taken.
     """
 
     __slots__ = (
@@ -55,6 +57,7 @@ class Work:
         "spent",
         "stage",
         "tenure",
+        "tried",
     )
 
     def __init__(self, record: Record, envelope: Envelope, tenure: Tenure, stage: str) -> None:
@@ -72,6 +75,7 @@ class Work:
         self.outcome: Outcome | None = None
         self.request: Request | None = None
         self.interrupt: asyncio.Event | None = None
+        self.tried: list[Attempt] | None = None
 
     @property
     def root(self) -> str:

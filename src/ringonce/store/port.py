@@ -44,6 +44,26 @@ class HistoryRow:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """A row of `delivery_attempts`, without its node.
+
+    `attempted_at` in seconds since the epoch, `duration` in seconds; `outcome` is the outcome's class, and topic,
+    partition and offset say which record was worked on.
+    """
+
+    notification_id: str
+    attempted_at: float
+    channel: str
+    root_id: str
+    topic: str
+    partition: int
+    offset: int
+    outcome: str
+    http_status: int | None
+    duration: float
+
+
 class Gate(NamedTuple):
     """Under which names this process passes the gate: `consumer` such as ``firebase-sender``, `owner` the node."""
 
@@ -64,7 +84,7 @@ class RowsRefused(Exception):  # noqa: N818 - what the database did
 
 
 class Store(Protocol):
-    """Gate and history."""
+    """Gate, history and timeline."""
 
     async def seen(self, consumer: str, ids: Collection[str]) -> set[str]:
         """Which of `ids` have passed the consumer's gate.
@@ -83,5 +103,14 @@ class Store(Protocol):
         Raises:
             StoreAway: unknown whether it was written; repeating is harmless.
             RowsRefused: one of the rows is at fault; none was written.
+        """
+        ...
+
+    async def note(self, node: str, attempts: Sequence[AttemptRow]) -> None:
+        """Write attempts of `node`; those that are there stay as they are.
+
+        Raises:
+            StoreAway: unknown whether they were written; repeating is harmless. What else the store does goes on.
+            RowsRefused: one of them is at fault; none was written.
         """
         ...

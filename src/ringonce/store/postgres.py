@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from ringonce.domain.disposition import Status
 from ringonce.errors import ConfigurationError, ServerUnreachable
-from ringonce.store.port import Gate, HistoryRow, RowsRefused, StoreAway
+from ringonce.store.port import AttemptRow, Gate, HistoryRow, RowsRefused, StoreAway
 from ringonce.store.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ class PostgresStore:
         self._url = url
         self._gate = Access(url, f"{name}-gate")
         self._recorder = Access(url, f"{name}-recorder")
+        # Apart, and opened only when there is something to note: trouble with the timeline must not touch the history.
+        self._notes = Access(url, f"{name}-notes")
 
     async def open(self) -> None:
         """Connect and look at the schema.
@@ -201,13 +203,14 @@ class PostgresStore:
             raise ServerUnreachable("PostgreSQL", address(self._url), str(error)) from error
         if not present:
             raise ConfigurationError(
-                [f"the database at {address(self._url)} has no schema; `ringonce db init` makes it"]
+                [f"the database at {address(self._url)} has no schema, or an older one; `ringonce db init` makes it"]
             )
 
     async def close(self) -> None:
         """Give the connections back."""
         await self._gate.close()
         await self._recorder.close()
+        await self._notes.close()
 
     async def seen(self, consumer: str, ids: Collection[str]) -> set[str]:
         """See `Store.seen`."""
@@ -232,6 +235,15 @@ class PostgresStore:
             await connection.execute(QUERIES["record"], parameters)
 
         await self._recorder.run(write)
+
+    async def note(self, node: str, attempts: Sequence[AttemptRow]) -> None:
+        """See `Store.note`."""
+        parameters = {"node": node, "attempts": json.dumps([_attempt_columns(attempt) for attempt in attempts])}
+
+        async def write(connection: AsyncConnection) -> None:
+            await connection.execute(QUERIES["note"], parameters)
+
+        await self._notes.run(write)
 
 
 def gate_ids(rows: Sequence[HistoryRow]) -> list[str]:
@@ -259,6 +271,22 @@ def _columns(row: HistoryRow) -> dict[str, object]:
         "maybe_reached": row.maybe_reached,
         "created_at": row.created_at,
         "expires_at": row.expires_at,
+    }
+
+
+def _attempt_columns(attempt: AttemptRow) -> dict[str, object]:
+    # By hand: a failing provider makes thousands a second, and dataclasses.asdict costs many times as much.
+    return {
+        "notification_id": attempt.notification_id,
+        "attempted_at": attempt.attempted_at,
+        "channel": attempt.channel,
+        "root_id": attempt.root_id,
+        "topic": attempt.topic,
+        "partition": attempt.partition,
+        "offset": attempt.offset,
+        "outcome": attempt.outcome,
+        "http_status": attempt.http_status,
+        "duration": attempt.duration,
     }
 
 

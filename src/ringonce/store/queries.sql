@@ -31,6 +31,19 @@ ON CONFLICT (notification_id, channel) DO UPDATE SET
 WHERE (excluded.status = 'delivered' AND log.status <> 'delivered')
    OR (log.status = 'unknown' AND excluded.status <> 'unknown')
 
+-- name: note
+INSERT INTO delivery_attempts (
+    notification_id, attempted_at, node, channel, root_id, topic, partition, "offset", outcome, http_status, duration
+)
+SELECT
+    notification_id, to_timestamp(attempted_at), %(node)s, channel, root_id, topic, partition, "offset", outcome,
+    http_status, duration
+FROM json_to_recordset(%(attempts)s::json) AS incoming (
+    notification_id text, attempted_at double precision, channel text, root_id text, topic text, partition integer,
+    "offset" bigint, outcome text, http_status integer, duration double precision
+)
+ON CONFLICT DO NOTHING
+
 -- name: history
 SELECT channel, status, count(*) AS rows FROM notifications_log GROUP BY channel, status ORDER BY channel, status
 
@@ -46,10 +59,11 @@ GROUP BY channel, status
 ORDER BY channel, status
 
 -- name: truncate
-TRUNCATE notifications_log, processed_events
+TRUNCATE notifications_log, processed_events, delivery_attempts, replays
 
 -- name: schema_present
 SELECT to_regclass('notifications_log') IS NOT NULL AND to_regclass('processed_events') IS NOT NULL
+   AND to_regclass('delivery_attempts') IS NOT NULL AND to_regclass('replays') IS NOT NULL
 
 -- name: applied
 SELECT name FROM schema_migrations
@@ -62,3 +76,116 @@ SELECT pg_advisory_xact_lock(7237283)
 
 -- name: migrated
 INSERT INTO schema_migrations (name) VALUES (%(name)s)
+
+-- name: past
+-- What has become of some roots in one channel, and the highest replay of each that has a row.
+SELECT root_id, bool_or(status = 'delivered'), coalesce(max(replay), 0)
+FROM (
+    SELECT root_id, status, 0 AS replay
+    FROM notifications_log WHERE notification_id = ANY(%(roots)s) AND channel = %(channel)s AND replay_of IS NULL
+    UNION ALL
+    SELECT root_id, status, substring(notification_id FROM '^replay-([0-9]{1,9})-')::integer
+    FROM notifications_log WHERE root_id = ANY(%(roots)s) AND channel = %(channel)s AND replay_of IS NOT NULL
+) AS ended
+GROUP BY root_id
+
+-- name: replay_patience
+SELECT set_config('lock_timeout', '3s', false), set_config('statement_timeout', '30s', false)
+
+-- name: replay_lock
+-- Held until the connection ends, however the process does.
+SELECT pg_advisory_lock(7237284, hashtext(%(replay)s))
+
+-- name: replay_find
+SELECT asked, since, until, ends, positions, published, skipped, finished_at IS NOT NULL
+FROM replays WHERE owner = %(owner)s AND name = %(name)s
+
+-- name: replay_begin
+INSERT INTO replays (owner, name, asked, since, until, ends, positions)
+VALUES (%(owner)s, %(name)s, %(asked)s, %(since)s, %(until)s, %(ends)s, %(positions)s)
+
+-- name: replay_save
+UPDATE replays
+SET positions = %(positions)s, published = %(published)s, skipped = %(skipped)s, updated_at = now(),
+    finished_at = CASE WHEN %(finished)s THEN now() END
+WHERE owner = %(owner)s AND name = %(name)s
+
+-- name: counts
+SELECT channel, status, count(*) AS rows
+FROM notifications_log
+WHERE (%(channel)s::text IS NULL OR channel = %(channel)s)
+  AND (%(status)s::text IS NULL OR status = %(status)s)
+  AND (%(user)s::text IS NULL OR user_id = %(user)s)
+  AND (%(event_key)s::text IS NULL OR event_key = %(event_key)s)
+  AND (%(root)s::text IS NULL OR notification_id = %(root)s OR (root_id = %(root)s AND replay_of IS NOT NULL))
+  AND (%(since)s::timestamptz IS NULL OR recorded_at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR recorded_at < %(until)s)
+GROUP BY channel, status
+ORDER BY channel, status
+
+-- name: rows
+-- Newest first. No part of the payload is here; whose it was and what it was about are.
+SELECT
+    notification_id, channel, status, attempts, recorded_at, sent_at, sent_by, last_error, http_status, stage, user_id,
+    event_key, trace_id, root_id, replay_of, maybe_reached, created_at, expires_at
+FROM notifications_log
+WHERE (%(channel)s::text IS NULL OR channel = %(channel)s)
+  AND (%(status)s::text IS NULL OR status = %(status)s)
+  AND (%(user)s::text IS NULL OR user_id = %(user)s)
+  AND (%(event_key)s::text IS NULL OR event_key = %(event_key)s)
+  AND (%(root)s::text IS NULL OR notification_id = %(root)s OR (root_id = %(root)s AND replay_of IS NOT NULL))
+  AND (%(since)s::timestamptz IS NULL OR recorded_at >= %(since)s)
+  AND (%(until)s::timestamptz IS NULL OR recorded_at < %(until)s)
+ORDER BY recorded_at DESC, notification_id
+LIMIT %(limit)s
+
+-- name: attempts
+-- Of a root and its replays; the conditions are those of the key and of the index.
+SELECT
+    notification_id, attempted_at, node, channel, topic, partition, "offset", outcome, http_status, duration
+FROM delivery_attempts
+WHERE notification_id = %(root)s OR (root_id = %(root)s AND root_id <> notification_id)
+ORDER BY attempted_at
+
+-- name: cutoff
+SELECT now() - make_interval(secs => %(age)s)
+
+-- name: prune_history_count
+SELECT count(*) FROM notifications_log WHERE recorded_at < %(cutoff)s
+
+-- name: prune_gate_count
+SELECT count(*) FROM processed_events WHERE processed_at < %(cutoff)s
+
+-- name: prune_attempts_count
+SELECT count(*) FROM delivery_attempts WHERE attempted_at < %(cutoff)s
+
+-- name: prune_history_pages
+SELECT pg_relation_size('notifications_log') / current_setting('block_size')::bigint
+
+-- name: prune_gate_pages
+SELECT pg_relation_size('processed_events') / current_setting('block_size')::bigint
+
+-- name: prune_attempts_pages
+SELECT pg_relation_size('delivery_attempts') / current_setting('block_size')::bigint
+
+-- name: prune_history
+-- Page by page, so that a table is read once whatever its size; a row that somebody has locked stays for another time.
+DELETE FROM notifications_log WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM notifications_log
+    WHERE ctid >= %(first)s::tid AND ctid < %(end)s::tid AND recorded_at < %(cutoff)s
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: prune_gate
+DELETE FROM processed_events WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM processed_events
+    WHERE ctid >= %(first)s::tid AND ctid < %(end)s::tid AND processed_at < %(cutoff)s
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: prune_attempts
+DELETE FROM delivery_attempts WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM delivery_attempts
+    WHERE ctid >= %(first)s::tid AND ctid < %(end)s::tid AND attempted_at < %(cutoff)s
+    FOR UPDATE SKIP LOCKED
+))

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ringonce import bootstrap
 from ringonce.errors import ConfigurationError
-from ringonce.settings import ChannelSettings, Loader, RouterSettings, StoreSettings, channel_prefix, load
+from ringonce.settings import (
+    ChannelSettings,
+    Loader,
+    RoleSettings,
+    RouterSettings,
+    SenderSettings,
+    StoreSettings,
+    channel_prefix,
+    load,
+)
 from ringonce.tools.inforce import InForce, in_force
 from ringonce.tools.roles import chosen_delays, router_command, sender_command
 
@@ -18,8 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+KINDS: Final[Mapping[str, type[RoleSettings]]] = {
+    "router": RouterSettings,
+    "sender": SenderSettings,
+    "dlq": StoreSettings,
+    "router-dlq": StoreSettings,
+}
+
+
 @click.command("config", context_settings={"ignore_unknown_options": True})
-@click.option("--role", required=True, type=click.Choice(["router", "sender", "dlq", "router-dlq"]), help="Whose.")
+@click.option("--role", required=True, type=click.Choice([*KINDS]), help="Whose.")
 @click.option("--channel", help="The channel of a sender, or of a dlq.")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF THE ROLE]...")
 def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
@@ -36,7 +53,7 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
     else:
         bootstrap.channel_row(channel)
         given = sender_command.make_context("sender", ["--channel", channel, *flags]).params
-    kind = RouterSettings if role == "router" else StoreSettings
+    kind = KINDS[role]
     common = {name: given.get(name) for name in kind.model_fields} | {"channel_names": given.get("channels")}
     lines = in_force(kind, common)
     of_channel: dict[str, Any] = {}

@@ -15,7 +15,7 @@ class Contents(click.Group):
 
     Args:
         sections: the commands, in order, by heading.
-        more: a line below them.
+        more: a line above them.
         attributes: see `click.Group`.
     """
 
@@ -32,11 +32,10 @@ class Contents(click.Group):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Without options, which are --help and --version, and without blank lines between the sections."""
         formatter.write_usage(ctx.command_path, "COMMAND [OPTIONS]...")
-        formatter.write(f"\n  {self.help}\n\n")
+        formatter.write(f"\n  {self.help}\n  {self._more}\n")
         width = max((len(command.name or "") for command in self.commands.values()), default=0)
         room = formatter.width - width - 4
         for heading, commands in self._sections.items():
             formatter.write(f"{heading}\n")
             for command in commands:
                 formatter.write(f"  {command.name:<{width}}  {command.get_short_help_str(room)}\n")
-        formatter.write(f"\n{self._more}\n")

@@ -1,4 +1,4 @@
-"""`ringonce db …` and `ringonce history`."""
+"""`ringonce db …`."""
 
 from __future__ import annotations
 
@@ -59,16 +59,3 @@ def shell(database_url: str | None) -> None:
 
         psql = str(wheel_folder() / "bin" / "psql")
     os.execv(psql, [psql, _url(database_url)])  # noqa: S606 - becoming psql is the whole rest of this command
-
-
-@click.command()
-@option
-def history(database_url: str | None) -> None:
-    """Show how many notifications each channel has by status.
-
-    Example: ringonce history --database-url postgresql://ringonce@db.internal/notifications
-    """
-    counts = schema.history(_url(database_url))
-    click.echo(f"{'channel':<12} {'status':<10} {'rows':>10}")
-    for channel, status, rows in counts:
-        click.echo(f"{channel or '(none)':<12} {status:<10} {rows:>10}")

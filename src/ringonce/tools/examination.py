@@ -156,7 +156,7 @@ def database(url: str) -> Iterator[Finding]:
     if present and present[0]:
         yield Finding("schema", Verdict.OK, "gate and history are there")
     else:
-        yield Finding("schema", Verdict.REFUSED, "there is none", "`ringonce db init` makes it")
+        yield Finding("schema", Verdict.REFUSED, "there is none, or an older one", "`ringonce db init` makes it")
 
 
 def channel(row: ChannelRow) -> Iterator[Finding]:

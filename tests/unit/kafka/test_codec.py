@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from notifications.v1 import notifications_pb2
-from ringonce.domain.notification import Notification
-from ringonce.kafka.codec import Undecodable, decode, decode_channel, encode
+from ringonce.domain.notification import Channel, Notification
+from ringonce.kafka.codec import Undecodable, decode, decode_channel, encode, with_channel
 
 WHOLE = encode(Notification("n-1", "user", 1, "title", "body", "{}"))
 CREATED_AT = 8
@@ -87,3 +89,13 @@ def test_unknown_fields_and_enum_numbers_are_no_fault() -> None:
 def test_an_empty_value_is_an_empty_notification() -> None:
     """Not a tombstone: that is no value at all."""
     assert decode(b"") == Notification("")
+
+
+@pytest.mark.parametrize("before", [Channel.UNSPECIFIED, Channel.APNS])
+def test_a_channel_is_put_behind_what_is_there(before: Channel) -> None:
+    """The bytes before it stay, those of fields that nobody knows included; of two channels the last one counts."""
+    notification = Notification("n-1", "user-1", before, "Title")
+    value = encode(notification) + b"\xf2\x3f\x03abc"
+    changed = with_channel(value, Channel.WEBHOOK)
+    assert changed.startswith(value)
+    assert decode(changed) == replace(notification, channel=Channel.WEBHOOK)

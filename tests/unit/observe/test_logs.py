@@ -27,6 +27,7 @@ ALL: list[events.Event] = [
     events.Held("database", "gone", 5, 0.0),
     events.Resumed("database", 3.0),
     events.Unpublishable("n-1", "dlq", "x"),
+    events.AttemptsDropped(3),
 ]
 
 
@@ -77,6 +78,7 @@ def test_levels(lines: Callable[[], str]) -> None:
     assert "Recorded" not in found
     assert "Forwarded" not in found
     assert {kind for kind, level in found.items() if level == "warning"} == {
+        "AttemptsDropped",
         "Held",
         "PartitionsLost",
         "RowStripped",

@@ -19,6 +19,7 @@ from tests.fakes.samples import FIREBASE, WEBHOOK, expiring, notification, recor
 from tests.fakes.store import MemoryStore
 
 from ringonce.channels.port import Unanswered
+from ringonce.domain.attempt import Kept
 from ringonce.domain.disposition import Status
 from ringonce.domain.notification import Channel
 from ringonce.domain.stages import DLQ, MAIN, Ladder, Stage
@@ -43,7 +44,7 @@ SLOW_HOST, QUICK_HOST = "slow.example:80", "quick.example:80"
 class Station:
     """A sender, and everything around it."""
 
-    def __init__(self, channel: ChannelRow, slots: int = 64) -> None:
+    def __init__(self, channel: ChannelRow, slots: int = 64, kept: Kept = Kept.FAILURES) -> None:
         self.row = channel
         self.clock = LoopClock()
         self.store = MemoryStore()
@@ -64,7 +65,7 @@ class Station:
         producer = cast("ProducerThread", self.publisher)
         to = relay(channel, allowed=(SLOW_HOST, QUICK_HOST))
         random = Random(1)  # noqa: S311 - jitter, no secret
-        means = Means(to, self.http, producer, names, random, slots, 3, OPEN_PERIOD)
+        means = Means(to, self.http, producer, names, random, slots, 3, OPEN_PERIOD, kept)
         self.pipeline.attach(Sender(self.pipeline, channel, means))
         self.stop = asyncio.Event()
         self.main = Partition(names.stage(channel.name, MAIN), 0)
@@ -87,6 +88,11 @@ class Station:
         reasons = [copy.header("forward.reason") for copy in copies]
         return [None if reason is None else reason.decode() for reason in reasons]
 
+    def timeline(self, ident: str) -> list[tuple[str, str, int | None]]:
+        """Topic, outcome and status code of each attempt that was written for an id, in the order of time."""
+        found = sorted((at, row) for (key, at, _), row in self.store.attempts.items() if key == ident)
+        return [(row.topic, row.outcome, row.http_status) for _, row in found]
+
     def statuses(self) -> dict[str, Status]:
         """The history."""
         return {ident: found.status for (ident, _), found in self.store.rows.items()}
@@ -98,9 +104,11 @@ class Station:
 
 
 @asynccontextmanager
-async def station(channel: ChannelRow = FIREBASE, slots: int = 64, left: int = 0) -> AsyncIterator[Station]:
+async def station(
+    channel: ChannelRow = FIREBASE, slots: int = 64, left: int = 0, kept: Kept = Kept.FAILURES
+) -> AsyncIterator[Station]:
     """A sender at work; it is stopped in order and leaves as much behind as expected."""
-    one = Station(channel, slots)
+    one = Station(channel, slots, kept)
     running = asyncio.ensure_future(one.pipeline.run(one.stop))
     await asyncio.sleep(0)
     try:
@@ -586,6 +594,97 @@ async def test_a_merged_ladder_is_one_row_of_data() -> None:
         await asyncio.sleep(4)
         assert one.forwards("retry-1m") == ["next-retry"] * 2
         assert one.forwards(DLQ) == ["exhausted"]
+
+
+# The timeline
+
+
+MAIN_TOPIC = TopicNames().stage("firebase", MAIN)
+
+
+async def test_a_record_that_failed_has_its_attempts_written_forwarded_or_not() -> None:
+    """Each try before a forward, and those that led to a row; who succeeded at once has none."""
+    async with station() as one:
+        one.group.assign(Partition("notification-firebase-retry-5m", 0))
+        script: dict[str, list[int]] = {"moves-on": [503, 503, 503], "recovers": [429], "dies": [400], "fine": []}
+        one.http.always = lambda call: answer(codes.pop(0)) if (codes := script.get(call.key)) else OK
+        one.bring(*map(notification, script))
+        await asyncio.sleep(5)
+        assert one.forwards("retry-30s") == ["next-retry"]
+        assert one.timeline("moves-on") == [(MAIN_TOPIC, "Refused", 503)] * 3
+        assert one.timeline("recovers") == [(MAIN_TOPIC, "Throttled", 429), (MAIN_TOPIC, "Delivered", 200)]
+        assert one.timeline("dies") == [(MAIN_TOPIC, "Rejected", 400)]
+        assert one.timeline("fine") == []
+        assert {node for _, _, node in one.store.attempts} == {"node-1"}
+        one.bring(notification("later"), stage="retry-5m", headers=[("attempts", b"3")])
+        await asyncio.sleep(5)
+        assert one.timeline("later") == [("notification-firebase-retry-5m", "Delivered", 200)]
+
+
+@pytest.mark.parametrize(("kept", "written"), [(Kept.OFF, 0), (Kept.FAILURES, 3), (Kept.ALL, 4)])
+async def test_how_much_is_kept_is_a_setting(kept: Kept, written: int) -> None:
+    """Nothing, what concerns failures, everything."""
+    async with station(kept=kept) as one:
+        fails = iter([503, 503])
+        one.http.always = lambda call: answer(next(fails, 200)) if call.key == "a" else OK
+        one.bring(notification("a"), notification("b"))
+        await asyncio.sleep(5)
+        assert set(one.statuses()) == {"a", "b"}
+        assert len(one.store.attempts) == written
+
+
+async def test_probes_are_on_the_timeline_though_they_spend_nothing() -> None:
+    """The one that failed and the one that got through, of the same record."""
+    async with station(slots=THRESHOLD) as one:
+        one.http.always = lambda _: answer(503)
+        one.bring(*(notification(f"n-{number:02}") for number in range(THRESHOLD + 1)))
+        await asyncio.sleep(4)
+        probed = len(one.http.calls)
+        await asyncio.sleep(OPEN_PERIOD + 1)
+        one.http.always = lambda _: OK
+        [probe] = one.http.calls[probed:]
+        assert one.timeline(probe.key)[-1] == (MAIN_TOPIC, "Refused", 503)
+        await asyncio.sleep(2 * OPEN_PERIOD)
+        assert one.statuses()[probe.key] is Status.DELIVERED
+        assert one.timeline(probe.key)[-1] == (MAIN_TOPIC, "Delivered", 200)
+
+
+async def test_a_timeline_that_cannot_be_written_holds_nobody_up() -> None:
+    """Rows are written, forwards go, offsets are committed, and the process stops in order."""
+    async with station() as one:
+        one.store.note_faults.declare(StoreAway("gone"), times=1000)
+        script = {"a": [503], "b": [503, 503, 503]}
+        one.http.always = lambda call: answer(codes.pop(0)) if (codes := script[call.key]) else OK
+        one.bring(notification("a"), notification("b"))
+        await asyncio.sleep(10)
+        assert one.statuses() == {"a": Status.DELIVERED}
+        assert one.forwards("retry-30s") == ["next-retry"]
+        assert one.group.committed == {one.main: 2}
+        assert one.store.note_faults.hits > 5
+        assert one.heard.of(events.Held) == []
+    assert one.store.attempts == {}
+
+
+async def test_an_orderly_stop_writes_the_timeline() -> None:
+    """Also of what it cancels and of what it gives up."""
+    async with station() as one:
+        one.http.always = lambda call: HANG if call.key == "hangs" else answer(503, "5")
+        one.bring(notification("hangs"), notification("pauses"))
+        await asyncio.sleep(1)
+    assert one.timeline("hangs") == [(MAIN_TOPIC, "Indeterminate", None)]
+    assert one.timeline("pauses") == [(MAIN_TOPIC, "Refused", 503)]
+
+
+async def test_no_canary_gets_into_the_timeline() -> None:
+    """Neither target nor payload nor recipient: it has no column for any of them."""
+    async with station(WEBHOOK, kept=Kept.ALL) as one:
+        canary = "CANARY"
+        one.http.always = lambda call: Unanswered(f"{call.url} hung up") if "slow" in call.url else OK
+        secrets: Any = {"title": canary, "body": canary, "payload_json": canary, "user_id": canary}
+        one.bring(hook("slow", f"{SLOW_HOST}/{canary}", **secrets), hook("ok", f"{QUICK_HOST}/{canary}", **secrets))
+        await asyncio.sleep(10)
+        assert {key for key, _, _ in one.store.attempts} == {"slow", "ok"}
+        assert canary not in repr(one.store.attempts)
 
 
 async def test_no_canary_leaves_by_an_event() -> None:

@@ -8,11 +8,12 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fakes.clock import LoopClock
+from tests.fakes.clock import EPOCH, LoopClock
 from tests.fakes.http import HANG, OK, Answer, ScriptedHttp, answer
 from tests.fakes.samples import expiring, relay, work
 
 from ringonce.channels.port import NotConnected, Unanswered
+from ringonce.domain.attempt import Attempt, Kept
 from ringonce.domain.classify import RELAY
 from ringonce.domain.outcome import Delivered, Indeterminate, NotSent, Refused, Rejected, Throttled
 from ringonce.runtime.failpoints import Failpoints
@@ -37,11 +38,11 @@ class Always(Random):
 class Trip:
     """A courier and its provider."""
 
-    def __init__(self, *script: Answer, attempts: int = 3, fraction: float = 0.5) -> None:
+    def __init__(self, *script: Answer, attempts: int = 3, fraction: float = 0.5, kept: Kept = Kept.FAILURES) -> None:
         self.http = ScriptedHttp(*script)
         self.clock = LoopClock()
         self.going = True
-        self.courier = Courier(relay(), self.http, RELAY, self.clock, Always(fraction), attempts, Failpoints())
+        self.courier = Courier(relay(), self.http, RELAY, self.clock, Always(fraction), attempts, Failpoints(), kept)
 
     async def deliver(self, one: Work) -> Finding:
         """With all its tries."""
@@ -253,3 +254,76 @@ async def test_the_key_is_the_roots_and_the_trace_goes_along() -> None:
     await trip.deliver(work(headers=headers))
     assert trip.http.calls[0].key == "n-1"
     assert trip.http.calls[0].headers["traceparent"] == trace
+
+
+def kept_outcomes(one: Work) -> list[str] | None:
+    """The outcomes on its timeline, None where there is no timeline."""
+    return None if one.tried is None else [attempt.outcome for attempt in one.tried]
+
+
+@pytest.mark.parametrize(
+    ("kept", "timeline"),
+    [(Kept.OFF, None), (Kept.FAILURES, None), (Kept.ALL, ["Delivered"])],
+)
+async def test_a_first_success_is_kept_only_where_all_are(kept: Kept, timeline: list[str] | None) -> None:
+    """By default it leaves nothing behind, not even an empty list."""
+    trip, one = Trip(kept=kept), work()
+    await trip.deliver(one)
+    assert kept_outcomes(one) == timeline
+
+
+@pytest.mark.parametrize(
+    ("kept", "timeline"),
+    [(Kept.OFF, None), *((kept, ["Refused", "Throttled", "Delivered"]) for kept in (Kept.FAILURES, Kept.ALL))],
+)
+async def test_failures_are_kept_with_the_success_that_follows(kept: Kept, timeline: list[str] | None) -> None:
+    """The last one of a record that had failures tells how it ended."""
+    trip, one = Trip(answer(503), answer(429), OK, kept=kept), work()
+    await trip.deliver(one)
+    assert kept_outcomes(one) == timeline
+
+
+async def test_an_attempt_says_when_it_began_and_how_long_it_took() -> None:
+    """By the wall clock and by the monotonic one; with the status code where there was an answer."""
+    trip = Trip(answer(503, "1"), NotConnected("refused"), HANG)
+    trip.http.latency = 0.25
+    one = work()
+    await trip.deliver(one)
+    first, second, third = one.tried or []
+    assert first == Attempt(pytest.approx(EPOCH), "Refused", 503, pytest.approx(0.25))  # type: ignore[arg-type]
+    assert second == Attempt(pytest.approx(EPOCH + 1.25), "NotSent", None, pytest.approx(0.25))  # type: ignore[arg-type]
+    assert (third.outcome, third.status) == ("Indeterminate", None)
+    assert third.seconds == pytest.approx(ATTEMPT_DEADLINE)
+
+
+@pytest.mark.parametrize("status", [400, 302])
+async def test_a_rejection_is_a_failure_of_the_record(status: int) -> None:
+    """Somebody will ask why it died."""
+    trip, one = Trip(answer(status)), work()
+    await trip.deliver(one)
+    assert [(attempt.outcome, attempt.status) for attempt in one.tried or []] == [("Rejected", status)]
+
+
+@pytest.mark.parametrize("probe", [False, True])
+async def test_a_success_is_the_last_one_of_a_record_that_failed_elsewhere(probe: bool) -> None:  # noqa: FBT001
+    """In an earlier stage, or here, with what was kept of it taken already."""
+    trip, one = Trip(), work(headers=[("attempts", b"3")])
+    await (trip.courier.probe(one) if probe else trip.deliver(one))
+    assert kept_outcomes(one) == ["Delivered"]
+    trip, one = Trip(), work()
+    one.tried = []
+    await (trip.courier.probe(one) if probe else trip.deliver(one))
+    assert kept_outcomes(one) == ["Delivered"]
+
+
+async def test_a_cancelled_call_is_on_the_timeline() -> None:
+    """It may have arrived, and nobody knows."""
+    trip, one = Trip(HANG), work()
+    delivery = asyncio.ensure_future(trip.deliver(one))
+    await asyncio.sleep(1)
+    delivery.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await delivery
+    [kept] = one.tried or []
+    assert (kept.outcome, kept.status) == ("Indeterminate", None)
+    assert kept.seconds == pytest.approx(1)
