@@ -126,15 +126,16 @@ def _answers(arena: Arena, channel: str, status: str) -> int:
     return int(by_status.get(status, 0))
 
 
-def _dies(point: Point, window: str) -> Fault:
+def sender_killed_at(point: Point, window: str) -> Fault:
+    """A sender's death in a window, as a fault."""
     name = f"sender kill -9 in {window}"
     return Fault(name, partial(sender_dies, point, name), frozenset({"firebase"}))
 
 
 SHORT: Final = (
-    _dies(Point.BEFORE_SEND, "A"),
-    _dies(Point.AFTER_SEND, "B"),
-    _dies(Point.AFTER_RECORD, "C"),
+    sender_killed_at(Point.BEFORE_SEND, "A"),
+    sender_killed_at(Point.AFTER_SEND, "B"),
+    sender_killed_at(Point.AFTER_RECORD, "C"),
     Fault("router kill -9 after produce", router_dies),
     Fault("broker kill -9 and restart", broker_restarts),
     Fault("PostgreSQL kill -9", database_dies),

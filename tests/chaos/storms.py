@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 from tests.chaos.arena import SESSION, Terrain
-from tests.chaos.faults import Fault
+from tests.chaos.faults import Fault, sender_killed_at
 from tests.chaos.proxy import Mode
+
+from ringonce.runtime.failpoints import Point
 
 if TYPE_CHECKING:
     from tests.chaos.arena import Arena
@@ -237,6 +239,7 @@ def _provider(name: str, channel: str, seconds: float, **knobs: object) -> Fault
 
 
 STORMS: Final = (
+    sender_killed_at(Point.BEFORE_COMMIT, "C, before its commit"),
     Fault("sender kill -9 at random, a second member spared", partial(random_kills, 600.0), FIREBASE),
     Fault("broker hangs 5 s", partial(broker_hangs, 5.0)),
     Fault("broker hangs 60 s", partial(broker_hangs, 60.0)),
@@ -250,6 +253,7 @@ STORMS: Final = (
     _provider("provider dribbles its body", "apns", 8.0, DRIBBLE="body", BODY_BYTES=1000),
     _provider("provider answers 200 MB", "webhook", 8.0, BODY_BYTES=200_000_000),
     _provider("provider answers with a gzip bomb", "webhook", 8.0, GZIP_BOMB=True),
+    _provider("provider floods with early hints", "webhook", 8.0, EARLY_HINTS=2_000_000),
     _provider("provider rejects", "apns", 4.0, STATUS=422),
     _provider("provider redirects", "apns", 4.0, STATUS=302),
     _provider("provider refuses half", "firebase", 10.0, FAIL_RATE_503=0.5),
