@@ -15,9 +15,10 @@ from ringonce.runtime.breaker import THRESHOLD
 from ringonce.runtime.failpoints import Point
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.chaos.arena import Arena
+    from tests.chaos.sent import Kind
 
 TRIES: Final = 3
 """Calls of one delivery."""
@@ -36,6 +37,7 @@ class Fault:
         lacks: why it cannot be produced on this machine; empty when it can.
         terrain: the servers that it needs.
         clocks: whether the fleet's clocks tell the time while it lasts.
+        mix: the shares of the input's kinds, where the fault is the input.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Fault:
     lacks: Callable[[], str] = str
     terrain: Terrain = Terrain.PLAIN
     clocks: bool = True
+    mix: Mapping[Kind, float] | None = None
 
     @property
     def spared(self) -> frozenset[str]:
