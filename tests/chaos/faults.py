@@ -36,6 +36,7 @@ class Fault:
         feels: channels that may feel it; the others must go on as if nothing were.
         lacks: why it cannot be produced on this machine; empty when it can.
         terrain: the servers that it needs.
+        one_host: whether of webhook only the second host feels it, and its other records must go on.
         clocks: whether the fleet's clocks tell the time while it lasts.
         mix: the shares of the input's kinds, where the fault is the input.
     """
@@ -45,6 +46,7 @@ class Fault:
     feels: frozenset[str] = EVERYBODY
     lacks: Callable[[], str] = str
     terrain: Terrain = Terrain.PLAIN
+    one_host: bool = False
     clocks: bool = True
     mix: Mapping[Kind, float] | None = None
 

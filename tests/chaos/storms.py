@@ -275,6 +275,12 @@ STORMS: Final = (
     Fault("one record in ten is poison", partial(input_is_bad, "one record in ten is poison", 15.0), mix=POISONED),
     Fault("one record in three is a copy", partial(input_is_bad, "one record in three is a copy", 15.0), mix=COPIED),
     Fault("input expires in each place", input_expires, FIREBASE, mix=EXPIRING),
+    Fault(
+        "one webhook host hangs",
+        partial(provider_does, "one webhook host hangs", "webhook-b", 8.0, {"HANG": True}),
+        WEBHOOK,
+        one_host=True,
+    ),
     Fault("broker hangs 5 s", partial(broker_hangs, 5.0)),
     Fault("broker hangs 60 s", partial(broker_hangs, 60.0)),
     Fault("PostgreSQL hangs", partial(database_hangs, 15.0)),
