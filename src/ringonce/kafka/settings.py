@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 SOCKET_TIMEOUT_MS: Final = 10_000
 """How long a request may go unanswered. After a broker has hung, librdkafka can queue the question for its group's
-coordinator where nobody sends it; only this time takes it out of there, and the default of 60 s is twice what a fleet may
-take to recover."""
+coordinator where nobody sends it. Only this time takes it out of there, and the default of 60 s is twice what a fleet
+may take to recover."""
 
 LARGEST_MESSAGE: Final = 128 * 1024 * 1024
 """Our clients' own size limits stand well above any topic's: the topic's limit is the one that counts."""
