@@ -28,6 +28,7 @@ from tests.chaos.storms import STORMS
 from tests.chaos.verdicts import recovery, verdicts
 
 from ringonce.mock.memory import Kind as CallKind
+from ringonce.stand.errors import StandError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +90,11 @@ def several(faults: Sequence[Fault], seed: int, minutes: float, kept: Path, fold
             rows.append(Row(fault=fault.name, seed=0, lacks=lacks))
         else:
             click.echo(f"{fault.name} (seed {seed + number})")
-            rows += once([fault], seed + number, fault.terrain, folder / str(number))
+            try:
+                rows += once([fault], seed + number, fault.terrain, folder / str(number))
+            except StandError as error:
+                click.echo(f"RED {error}")
+                rows.append(Row(fault=fault.name, seed=seed + number, broken=["its servers did not come up"]))
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps([row.as_json() for row in rows], indent=1))
     return rows
