@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ringonce.mock.thread import MockProvider
 
 RATE: Final = 120.0
+RATE_OF_THREE: Final = 30.0
+"""Records a second; three brokers and all the rest share two cores."""
 MIX: Final[Mapping[Kind, float]] = {
     Kind.DUPLICATE: 0.02,
     Kind.TWIN: 0.01,
@@ -117,7 +119,8 @@ def run_episode(
         sampler = stack.enter_context(Sampler(there.site, follower, CHANNELS))
         hygiene = stack.enter_context(Hygiene(there.crew.processes))
         mix = next((fault.mix for fault in faults if fault.mix), MIX)
-        load = Load(there.site, random, there.canaries, RATE, mix, hosts=(there.providers["webhook-b"].url,))
+        rate = RATE if len(on.kafka.proxies) == 1 else RATE_OF_THREE
+        load = Load(there.site, random, there.canaries, rate, mix, hosts=(there.providers["webhook-b"].url,))
         groups = ["notification-router", *(f"{channel}-sender" for channel in CHANNELS)]
         there.check(there.until(lambda: all(map(there.members, groups)), 60.0), "the fleet did not come up")
         load.start()
