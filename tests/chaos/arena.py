@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+import psycopg
 from tests.chaos.canaries import Canaries
 from tests.chaos.crew import Crew
 from tests.chaos.fronted import fronted_kafka
@@ -19,6 +20,7 @@ from tests.chaos.proxy import Proxy
 from tests.fixtures.site import Site
 
 from ringonce.channels.registry import CHANNELS
+from ringonce.errors import ServerUnreachable
 from ringonce.mock.thread import MockProvider
 from ringonce.stand.ports import LOOPBACK
 from ringonce.stand.postgres import PostgresServer
@@ -142,7 +144,7 @@ def arena(on: Ground, random: Random, folder: Path) -> Iterator[Arena]:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         site = Site(on.kafka.cluster.bootstrap, on.postgres)
-        stack.callback(site.clear)
+        stack.callback(_leave, site)
         site.prepare(CHANNELS, PARTITIONS)
         names = [*CHANNELS, "webhook-b"]
         seed = random.getrandbits(32)
@@ -163,6 +165,12 @@ def arena(on: Ground, random: Random, folder: Path) -> Iterator[Arena]:
             crew.add(f"{channel}-dlq", "sender", "--channel", channel, "--mode", "dlq")
         crew.watch()
         yield made
+
+
+def _leave(site: Site) -> None:
+    """Take the topics and the database away, where somebody listens; their servers go soon anyway."""
+    with suppress(TimeoutError, ServerUnreachable, psycopg.Error):
+        site.clear()
 
 
 def environment(on: Ground, site: Site, providers: Mapping[str, MockProvider], canaries: Canaries) -> dict[str, str]:

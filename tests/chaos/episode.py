@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ringonce.mock.thread import MockProvider
 
 RATE: Final = 120.0
+RATE_OF_THREE: Final = 30.0
+"""Records a second; three brokers and all the rest share two cores."""
 MIX: Final[Mapping[Kind, float]] = {
     Kind.DUPLICATE: 0.02,
     Kind.TWIN: 0.01,
@@ -52,7 +54,7 @@ class Timing:
 
     warm_up: float = 4.0
     calm: float = 8.0
-    breath: float = 4.0
+    breath: float = 6.0
     """between two faults, at least"""
     recovery: float = 30.0
     """until the next fault begins whether or not the fleet has come back"""
@@ -116,7 +118,9 @@ def run_episode(
         follower = stack.enter_context(Follower(there.site, CHANNELS))
         sampler = stack.enter_context(Sampler(there.site, follower, CHANNELS))
         hygiene = stack.enter_context(Hygiene(there.crew.processes))
-        load = Load(there.site, random, there.canaries, RATE, MIX, hosts=(there.providers["webhook-b"].url,))
+        mix = next((fault.mix for fault in faults if fault.mix), MIX)
+        rate = RATE if len(on.kafka.proxies) == 1 else RATE_OF_THREE
+        load = Load(there.site, random, there.canaries, rate, mix, hosts=(there.providers["webhook-b"].url,))
         groups = ["notification-router", *(f"{channel}-sender" for channel in CHANNELS)]
         there.check(there.until(lambda: all(map(there.members, groups)), 60.0), "the fleet did not come up")
         load.start()
@@ -143,7 +147,7 @@ def run_episode(
             findings.append("the topics could not be read to their ends")
         sampler.stop()
         hygiene.stop()
-        inputs = {kind: f"{kind} input" for kind in MIX}
+        inputs = {kind: f"{kind} input" for kind in mix}
         for kind, name in inputs.items():
             there.hit(name, sum(one.kind is kind and one.fate is Fate.OK for one in load.sent))
         judge(

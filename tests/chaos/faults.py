@@ -15,9 +15,10 @@ from ringonce.runtime.breaker import THRESHOLD
 from ringonce.runtime.failpoints import Point
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.chaos.arena import Arena
+    from tests.chaos.sent import Kind
 
 TRIES: Final = 3
 """Calls of one delivery."""
@@ -35,7 +36,9 @@ class Fault:
         feels: channels that may feel it; the others must go on as if nothing were.
         lacks: why it cannot be produced on this machine; empty when it can.
         terrain: the servers that it needs.
+        one_host: whether of webhook only the second host feels it, and its other records must go on.
         clocks: whether the fleet's clocks tell the time while it lasts.
+        mix: the shares of the input's kinds, where the fault is the input.
     """
 
     name: str
@@ -43,7 +46,9 @@ class Fault:
     feels: frozenset[str] = EVERYBODY
     lacks: Callable[[], str] = str
     terrain: Terrain = Terrain.PLAIN
+    one_host: bool = False
     clocks: bool = True
+    mix: Mapping[Kind, float] | None = None
 
     @property
     def spared(self) -> frozenset[str]:
@@ -126,15 +131,16 @@ def _answers(arena: Arena, channel: str, status: str) -> int:
     return int(by_status.get(status, 0))
 
 
-def _dies(point: Point, window: str) -> Fault:
+def sender_killed_at(point: Point, window: str) -> Fault:
+    """A sender's death in a window, as a fault."""
     name = f"sender kill -9 in {window}"
     return Fault(name, partial(sender_dies, point, name), frozenset({"firebase"}))
 
 
 SHORT: Final = (
-    _dies(Point.BEFORE_SEND, "A"),
-    _dies(Point.AFTER_SEND, "B"),
-    _dies(Point.AFTER_RECORD, "C"),
+    sender_killed_at(Point.BEFORE_SEND, "A"),
+    sender_killed_at(Point.AFTER_SEND, "B"),
+    sender_killed_at(Point.AFTER_RECORD, "C"),
     Fault("router kill -9 after produce", router_dies),
     Fault("broker kill -9 and restart", broker_restarts),
     Fault("PostgreSQL kill -9", database_dies),

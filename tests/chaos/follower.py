@@ -42,6 +42,8 @@ BATCH: Final = 500
 LOOK: Final = 0.05
 ANSWER: Final = 2.0
 """Seconds that a broker has to say where the topics end."""
+RENEWAL: Final = 5.0
+"""Seconds that a client which asks has before another takes its place."""
 STOPPING: Final = 30.0
 
 LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
@@ -90,13 +92,24 @@ class Follower:
         self._entry = site.names.entry
         self._channels = topics_of(site.names, channels)
         self._bootstrap = site.bootstrap
-        self._admin = AdminClient({"bootstrap.servers": site.bootstrap}, logger=log)
+        self._admin = self._fresh_admin()
+        self._former: list[AdminClient] = []  # a client must outlive what it was asked
+        self._renewed_at = time.monotonic()
         # A topic of ours begins at 0 and has hardly a gap: a record's place in the list is its offset.
         self._logs: dict[Partition, list[Copy | None]] = {}
         self._roots: dict[str, list[Copy]] = {}
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+
+    def _fresh_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._bootstrap}, logger=log)
+
+    def _renew_admin(self) -> None:
+        """One that was there when a broker hung may never be answered again."""
+        if time.monotonic() - self._renewed_at > RENEWAL:
+            self._former.append(self._admin)
+            self._admin, self._renewed_at = self._fresh_admin(), time.monotonic()
 
     def __enter__(self) -> Self:
         self.start()
@@ -154,7 +167,11 @@ class Follower:
         answers = self._admin.list_offsets(asked, request_timeout=ANSWER)
         try:
             found = {place: answer.result(ANSWER).offset for place, answer in answers.items()}
+        except TimeoutError:
+            self._renew_admin()
+            raise
         except KafkaException:
+            self._renew_admin()
             # After a broker's restart it is asked with a leader epoch that is no more, until somebody looks again.
             self._admin.list_topics(timeout=ANSWER)
             raise

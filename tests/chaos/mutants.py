@@ -127,7 +127,8 @@ MUTANTS: Final = (
             Edit(
                 "src/ringonce/runtime/forwarder.py",
                 "            max(0, record.timestamp_ms),\n        )\n",
-                "            max(0, record.timestamp_ms),\n        )\n        self._published(work, to, headers, None)\n",
+                "            max(0, record.timestamp_ms),\n        )\n"
+                "        self._published(work, to, headers, None)\n",
             ),
         ),
         test="tests/integration/test_bad_input.py::test_a_record_whose_forward_is_too_large_ends_as_a_row",

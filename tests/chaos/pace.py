@@ -25,8 +25,8 @@ FLOOR: Final = 0.5
 SPAN: Final = 2.0
 """Seconds of the window in which a rate is counted."""
 STEP: Final = 0.1
-STAYS: Final = 10.0
-"""Seconds for which a rate has to hold to count as recovered."""
+STAYS: Final = 3.0
+"""Seconds for which a rate has to hold to count as recovered; one stumble later on is the machine's."""
 RECOVERY: Final = 30.0
 
 

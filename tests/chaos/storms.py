@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 from tests.chaos.arena import SESSION, Terrain
-from tests.chaos.faults import Fault
+from tests.chaos.faults import Fault, sender_killed_at
 from tests.chaos.proxy import Mode
+from tests.chaos.sent import Kind
+
+from ringonce.runtime.failpoints import Point
 
 if TYPE_CHECKING:
     from tests.chaos.arena import Arena
@@ -21,6 +24,10 @@ WEBHOOK: Final = frozenset({"webhook"})
 
 ROWS: Final = b'"notification_id"'
 """Stands in every statement that writes rows, prepared or not; it is its own transaction, so nobody says COMMIT."""
+
+POISONED: Final = {Kind.POISON: 0.1}
+COPIED: Final = {Kind.DUPLICATE: 0.25, Kind.TWIN: 0.08}
+EXPIRING: Final = {Kind.EXPIRED: 0.05, Kind.FLEETING: 0.4}
 
 GRACE: Final = 30.0
 """Seconds within which a process that is told to stop has stopped, database or not."""
@@ -232,12 +239,48 @@ def breaker_outlasts_the_poll_interval(arena: Arena) -> None:
     arena.hit("breaker open for longer than max.poll.interval.ms", len(opened))
 
 
+def input_is_bad(name: str, seconds: float, arena: Arena) -> None:
+    """Nothing is broken but the input, of which more than usual is bad."""
+    before = arena.site.history.count()
+    arena.hold(seconds)
+    arena.hit(name, arena.site.history.count() - before)
+
+
+def input_expires(arena: Arena) -> None:
+    """Much of the input expires: on arrival, behind an open breaker, and in each retry stage."""
+    provider = arena.providers["firebase"]
+    for knobs in ({"FAIL_RATE_503": 1.0}, {"FAIL_RATE_503": 0.7}):
+        provider.chaos(**knobs)
+        arena.hold(8.0)
+    provider.chaos(FAIL_RATE_503=0.0)
+    arena.hold(2.0)
+    expired = [row for row in arena.site.history.rows().values() if row["status"] == "expired"]
+    places = {
+        "main, untried": sum(row["stage"] == "main" and row["attempts"] == 0 for row in expired),
+        "main, tried": sum(row["stage"] == "main" and row["attempts"] > 0 for row in expired),
+        "retry": sum(row["stage"] != "main" for row in expired),
+    }
+    for place, count in places.items():
+        arena.check(count, f"nothing expired in {place}")
+    arena.hit("input expires in each place", len(expired))
+
+
 def _provider(name: str, channel: str, seconds: float, **knobs: object) -> Fault:
     return Fault(name, partial(provider_does, name, channel, seconds, knobs), frozenset({channel}))
 
 
 STORMS: Final = (
+    sender_killed_at(Point.BEFORE_COMMIT, "C, before its commit"),
     Fault("sender kill -9 at random, a second member spared", partial(random_kills, 600.0), FIREBASE),
+    Fault("one record in ten is poison", partial(input_is_bad, "one record in ten is poison", 15.0), mix=POISONED),
+    Fault("one record in three is a copy", partial(input_is_bad, "one record in three is a copy", 15.0), mix=COPIED),
+    Fault("input expires in each place", input_expires, FIREBASE, mix=EXPIRING),
+    Fault(
+        "one webhook host hangs",
+        partial(provider_does, "one webhook host hangs", "webhook-b", 8.0, {"HANG": True}),
+        WEBHOOK,
+        one_host=True,
+    ),
     Fault("broker hangs 5 s", partial(broker_hangs, 5.0)),
     Fault("broker hangs 60 s", partial(broker_hangs, 60.0)),
     Fault("PostgreSQL hangs", partial(database_hangs, 15.0)),
@@ -250,6 +293,7 @@ STORMS: Final = (
     _provider("provider dribbles its body", "apns", 8.0, DRIBBLE="body", BODY_BYTES=1000),
     _provider("provider answers 200 MB", "webhook", 8.0, BODY_BYTES=200_000_000),
     _provider("provider answers with a gzip bomb", "webhook", 8.0, GZIP_BOMB=True),
+    _provider("provider floods with early hints", "webhook", 8.0, EARLY_HINTS=2_000_000),
     _provider("provider rejects", "apns", 4.0, STATUS=422),
     _provider("provider redirects", "apns", 4.0, STATUS=302),
     _provider("provider refuses half", "firebase", 10.0, FAIL_RATE_503=0.5),

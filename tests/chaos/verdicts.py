@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.chaos.episode import Evidence, Turn
+    from tests.chaos.sent import Sent
 
 
 GROWTH: Final = Growth(fds=SLOTS + 8, connections=SLOTS + 8)
@@ -25,6 +26,9 @@ GROWTH: Final = Growth(fds=SLOTS + 8, connections=SLOTS + 8)
 
 NOISE: Final = 1.0
 """Seconds below which a p99 tells more of a small machine than of us: whatever is started again takes a core of it."""
+
+
+FIRST_HOST: Final = "webhook's first host"
 
 
 def verdicts(seen: Evidence) -> list[Verdict]:
@@ -64,10 +68,16 @@ def declared(seen: Evidence) -> Verdict:
 def turn_verdicts(seen: Evidence, turn: Turn) -> Sequence[Verdict]:
     """I4 and I6 of one fault."""
     found = []
+    # A death is over at once; what it does to others takes longer to see.
+    during = Window(turn.during.start, max(turn.during.end, turn.during.start + 2.0))
     if turn.fault.spared:
-        # What was sent in the fault's last moment ends a moment later.
-        during = Window(turn.during.start, max(turn.during.end, turn.during.start + 2.0))
         found.append(undisturbed(seen.sent, seen.rows, during, seen.calm, turn.fault.spared, floor=NOISE))
+    if turn.fault.one_host:
+
+        def host(one: Sent) -> str | None:
+            return FIRST_HOST if one.channel == "webhook" and one.key not in seen.hosts else None
+
+        found.append(undisturbed(seen.sent, seen.rows, during, seen.calm, [FIRST_HOST], group=host, floor=NOISE))
     found.append(recovered(seen.sent, seen.rows, turn.after))
     return [Verdict(each.invariant, each.ok, f"{turn.fault.name}: {each.text}") for each in found]
 

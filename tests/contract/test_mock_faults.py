@@ -99,6 +99,19 @@ def test_a_reset_in_the_middle_counts_as_its_status_line_says(
     assert count(mock, "acts", "unanswered") == [acts, 0]
 
 
+def test_early_hints_come_before_the_answer(mock: MockProvider) -> None:
+    """However many there are, the answer is the last one."""
+    mock.chaos(EARLY_HINTS=5000, STATUS=422)
+    with dial(mock) as connection:
+        connection.sendall(request())
+        received = b""
+        while b"HTTP/1.1 422" not in received:
+            received += connection.recv(65_536)
+    assert received.count(b"HTTP/1.1 103 Early Hints\r\n") == 5000
+    assert received.rpartition(b"HTTP/1.1 ")[2].startswith(b"422 ")
+    assert count(mock, "by_status", "hits") == [{"422": 1}, {"STATUS": 1, "EARLY_HINTS": 1}]
+
+
 def test_a_hang_ends_with_the_client_and_is_an_act(mock: MockProvider) -> None:
     mock.chaos(HANG=True)
     with dial(mock) as connection:

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+SOCKET_TIMEOUT_MS: Final = 10_000
+"""How long a request may go unanswered. After a broker has hung, librdkafka can queue the question for its group's
+coordinator where nobody sends it. Only this time takes it out of there, and the default of 60 s is twice what a fleet
+may take to recover."""
+
 LARGEST_MESSAGE: Final = 128 * 1024 * 1024
 """Our clients' own size limits stand well above any topic's: the topic's limit is the one that counts."""
 
@@ -45,6 +50,7 @@ class ConsumerSettings:
             "receive.message.max.bytes": LARGEST_MESSAGE * 2,
             "fetch.max.bytes": LARGEST_MESSAGE,
             "message.max.bytes": LARGEST_MESSAGE,
+            "socket.timeout.ms": SOCKET_TIMEOUT_MS,
             "reconnect.backoff.max.ms": 1000,
             "topic.metadata.refresh.interval.ms": 10_000,
             "allow.auto.create.topics": False,
@@ -74,6 +80,7 @@ class ProducerSettings:
             "queue.buffering.max.messages": 200_000,
             "queue.buffering.max.kbytes": 262_144,
             "message.timeout.ms": 30_000,  # then its fate is unknown, and it is published again
+            "socket.timeout.ms": SOCKET_TIMEOUT_MS,
             "reconnect.backoff.max.ms": 1000,
             "allow.auto.create.topics": False,
             **self.extra,

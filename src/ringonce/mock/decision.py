@@ -163,6 +163,7 @@ def _names(faults: Faults, cause: str, *, cut: bool) -> list[str]:
         "RESET": cut,
         "LATENCY_MS": faults.latency_ms > 0,
         "DRIBBLE": faults.dribble is not Dribble.NEVER,
+        "EARLY_HINTS": faults.early_hints > 0,
         "BODY_BYTES": faults.body_bytes is not None,
         "GZIP_BOMB": faults.gzip_bomb,
     }

@@ -64,6 +64,8 @@ class Faults:
     dribble: Dribble = Dribble.NEVER
     dribble_ms: float = 200.0
     """milliseconds between two dribbled bytes"""
+    early_hints: int = 0
+    """so many 103 Early Hints before every answer"""
     body_bytes: int | None = None
     """size of an answer's body; unset: a few bytes of JSON"""
     gzip_bomb: bool = False
@@ -183,6 +185,7 @@ _KNOBS: Mapping[str, Callable[[object], Any]] = {
     "RESET": _choice(Reset),
     "DRIBBLE": _choice(Dribble),
     "DRIBBLE_MS": _number(0, 60_000),
+    "EARLY_HINTS": _whole(0, 100_000_000),
     "BODY_BYTES": _whole(0, 1 << 30),
     "GZIP_BOMB": _switch,
     "DEDUP": _switch,

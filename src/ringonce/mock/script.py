@@ -21,6 +21,9 @@ CHUNK = 65_536
 CUT_AFTER = 0.02
 """Seconds between the last bytes and the reset in the middle of an answer, so that they are on the wire before it."""
 
+EARLY_HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </hint>; rel=preload\r\n\r\n"
+"""An answer that is none (RFC 8297): the real one comes after it."""
+
 BODILESS = frozenset({204, 304})
 
 
@@ -83,7 +86,12 @@ def plain(answer: Answer, *, keep: bool = True) -> bytes:
 
 def shaped(faults: Faults) -> bool:
     """Whether the faults change the shape of an answer, so that it needs a script."""
-    return faults.gzip_bomb or faults.body_bytes is not None or faults.dribble is not Dribble.NEVER
+    return (
+        faults.gzip_bomb
+        or faults.early_hints > 0
+        or faults.body_bytes is not None
+        or faults.dribble is not Dribble.NEVER
+    )
 
 
 def head(answer: Answer, length: int, *, keep: bool = True, coding: str = "", media: str = "application/json") -> bytes:
@@ -119,6 +127,7 @@ def _answer(answer: Answer, faults: Faults, *, keep: bool) -> Iterator[Step]:
         note = _note(answer)
         length, coding, pieces = len(note), "", _pieces(note)
     top = head(answer, length, keep=keep, coding=coding)
+    yield from _hints(faults.early_hints)
     if answer.cut:
         # After the status line, so that the other side has an answer without having all of it.
         yield Send(top, head=True)
@@ -137,6 +146,12 @@ def _answer(answer: Answer, faults: Faults, *, keep: bool) -> Iterator[Step]:
             yield from _dribbled(piece, pace)
         else:
             yield Send(piece)
+
+
+def _hints(count: int) -> Iterator[Step]:
+    at_once = CHUNK // len(EARLY_HINT)
+    for sent in range(0, count, at_once):
+        yield Send(EARLY_HINT * min(at_once, count - sent))
 
 
 def _dribbled(data: bytes, pace: float) -> Iterator[Step]:
