@@ -69,7 +69,8 @@ def configure(site: Site, topic: str, **settings: str) -> None:
         for name, value in settings.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    AdminClient({"bootstrap.servers": site.bootstrap}).incremental_alter_configs([resource])[resource].result(30)
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})  # which has to live until the answer is there
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 @pytest.mark.broker
