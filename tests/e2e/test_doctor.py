@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tests.fixtures.site import Site
 
     from ringonce.mock.thread import MockProvider
-    from ringonce.stand.postgres import PostgresServer
 
 pytestmark = [pytest.mark.broker, pytest.mark.database]
 
@@ -113,13 +112,13 @@ def test_settings_that_a_sender_would_refuse(site: Site, programs: Programs) -> 
 
 
 @pytest.mark.embedded
-def test_servers_that_are_away(site: Site, programs: Programs, postgres: PostgresServer) -> None:
+def test_servers_that_are_away(site: Site, programs: Programs) -> None:
     """Exit 4, whatever else there is to say; the other server is looked at all the same."""
     site.make_database()
     away = f"127.0.0.1:{free_port()}"
     code, found = doctor(programs, DATABASE_URL=f"postgresql://someone:{SECRET}@{away}/x")
     assert (code, found["PostgreSQL"]["verdict"], found["14 topics"]["verdict"]) == (4, "away", "refused")
-    code, found = doctor(programs, KAFKA_BOOTSTRAP=away, DATABASE_URL=postgres.url)
+    code, found = doctor(programs, KAFKA_BOOTSTRAP=away)
     assert (code, found["Kafka"]["verdict"], found["schema"]["verdict"]) == (4, "away", "refused")
     assert away in found["Kafka"]["text"]
 
