@@ -137,6 +137,8 @@ class Load:
 
     def _produce_one(self) -> None:
         kind = self._kind()
+        if kind in {Kind.DUPLICATE, Kind.TWIN} and not self._recent:
+            kind = Kind.PLAIN  # there is nothing yet to repeat
         partition = -1
         if kind is Kind.POISON:
             name, make = self._random.choice(list(NONSENSE.items()))
@@ -144,7 +146,7 @@ class Load:
             value = make(self._random)
             self._hand_over(kind, "", "", value, None, partition)
             return
-        if kind in {Kind.DUPLICATE, Kind.TWIN} and self._recent:
+        if kind in {Kind.DUPLICATE, Kind.TWIN}:
             one, before = self._random.choice(list(self._recent))
             if kind is Kind.TWIN:
                 one = notification(0, Channel(one.channel), id=one.id, user_id=one.user_id, body=f"twin {self._made}")

@@ -17,7 +17,7 @@ from tests.fixtures.waiting import eventually
 from ringonce.stand.ports import LOOPBACK, free_port
 from ringonce.store.port import Gate, StoreAway
 from ringonce.store.postgres import PostgresStore
-from ringonce.store.schema import history, migrate, truncate
+from ringonce.store.schema import history, migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -247,12 +247,11 @@ def test_the_reply_to_a_commit_is_lost_and_the_commit_is_not(postgres: PostgresS
 
 
 @pytest.mark.database
-async def test_the_store_cannot_know_of_a_commit_whose_reply_is_lost(postgres: PostgresServer) -> None:
+async def test_the_store_cannot_know_of_a_commit_whose_reply_is_lost(postgres: PostgresServer, bare: str) -> None:
     """Its statement is its transaction: no COMMIT is ever said, but its rows are, prepared or not."""
-    migrate(postgres.url)
-    truncate(postgres.url)
+    migrate(bare)
     with Proxy(LOOPBACK, postgres.port) as proxy:
-        store = PostgresStore(through(proxy, postgres.url, postgres))
+        store = PostgresStore(through(proxy, bare, postgres))
         await store.open()
         try:
             for number in range(10):  # psycopg prepares a statement when it has been used some times
@@ -266,5 +265,4 @@ async def test_the_store_cannot_know_of_a_commit_whose_reply_is_lost(postgres: P
             proxy.heal()
         finally:
             await store.close()
-    assert [tuple(found) for found in history(postgres.url)] == [("firebase", "delivered", 11)]
-    truncate(postgres.url)
+    assert [tuple(found) for found in history(bare)] == [("firebase", "delivered", 11)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -11,7 +10,6 @@ from tests.fakes.samples import row
 
 from ringonce.domain.disposition import Status
 from ringonce.errors import ConfigurationError, ServerUnreachable
-from ringonce.stand.postgres import ROLE
 from ringonce.store.port import Gate
 from ringonce.store.postgres import PostgresStore
 from ringonce.store.replays import Past, ReplayRuns, Replays, Standing
@@ -26,17 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.database
 
 STANDING = Standing({"limit": 5, "user": ["ü"]}, 100.5, None, {0: 9, 1: 0}, {0: 2, 1: 0})
-
-
-@pytest.fixture
-def bare(postgres: PostgresServer) -> Iterator[str]:
-    """A database without a schema."""
-    name = f"t{secrets.token_hex(4)}"
-    with psycopg.connect(postgres.superuser_url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" OWNER {ROLE}')
-    yield postgres.url.rpartition("/")[0] + f"/{name}"
-    with psycopg.connect(postgres.superuser_url, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.fixtures.site import Site
 
     from ringonce.mock.thread import MockProvider
-    from ringonce.stand.postgres import PostgresServer
 
 PASSWORD = "not-to-be-shown"  # noqa: S105 - planted, to be looked for
 
@@ -126,16 +125,14 @@ def test_a_database_that_is_not_there_is_said_with_its_address_and_without_the_p
 @pytest.mark.embedded
 @pytest.mark.broker
 @pytest.mark.database
-def test_topics_and_a_schema_that_are_missing_are_named(
-    site: Site, programs: Programs, postgres: PostgresServer
-) -> None:
+def test_topics_and_a_schema_that_are_missing_are_named(site: Site, programs: Programs, bare: str) -> None:
     """Exit 3: the servers are there, what is in them is not."""
     site.prepare(["firebase"])
     code, text = programs.run("sender", "--channel", "apns")
     assert code == 3
     for stage in ("main", "retry-30s", "retry-5m", "dlq"):
         assert f"{site.names.stage('apns', stage)}: does not exist" in text
-    code, text = programs.run("sender", "--channel", "firebase", DATABASE_URL=postgres.url)
+    code, text = programs.run("sender", "--channel", "firebase", DATABASE_URL=bare)
     assert code == 3
     assert "has no schema" in text
 
