@@ -257,7 +257,7 @@ walkthrough: $(ENV) ## Do what README does by hand, on the native stand, and che
 ##@ Faults (docs/reliability.md)
 
 .PHONY: chaos
-chaos: $(ENV) ## Break things under load for two minutes, and see that every promise holds (SEED=...)
+chaos: $(ENV) ## Break things under load for under three minutes, and see that every promise holds (SEED=...)
 	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))
 
 .PHONY: chaos-long
