@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -25,7 +23,6 @@ from ringonce.errors import ConfigurationError, WorkLeftBehind
 from ringonce.kafka.consumer import GroupConsumer
 from ringonce.kafka.offsets import skip_backlog
 from ringonce.kafka.producer import KafkaProducer
-from ringonce.kafka.reader import BoundedReader
 from ringonce.kafka.settings import ConsumerSettings, ProducerSettings
 from ringonce.kafka.thread import ConsumerThread, Owner, ProducerThread
 from ringonce.kafka.topics import Severity, TopicAdmin, TopicNames, TopicSpec, specs
@@ -34,16 +31,10 @@ from ringonce.runtime.clock import SystemClock
 from ringonce.runtime.dlq import DlqHandler
 from ringonce.runtime.dryrun import DryRun
 from ringonce.runtime.failpoints import Failpoints
-from ringonce.runtime.letters import open_letter
 from ringonce.runtime.lifecycle import Watchdog, require_descriptors
-from ringonce.runtime.order import EVERYTHING
 from ringonce.runtime.pipeline import DRAIN_DEADLINE, Pipeline, Profile, Surroundings
-from ringonce.runtime.preview import Preview
-from ringonce.runtime.replay import Means as ReplayMeans
-from ringonce.runtime.replay import Replay, begin
 from ringonce.runtime.router import Router
 from ringonce.runtime.sender import Means, Sender
-from ringonce.runtime.sieve import Sieve
 from ringonce.settings import (
     ChannelSettings,
     Loader,
@@ -54,15 +45,12 @@ from ringonce.settings import (
     channel_prefix,
 )
 from ringonce.store.postgres import PostgresStore
-from ringonce.store.replays import Replays, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    import threading
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ringonce.channels.port import HttpPort
-    from ringonce.runtime.letters import DeadLetter
-    from ringonce.runtime.order import Order
-    from ringonce.runtime.replay import Progress
 
 log = logging.getLogger("ringonce")
 
@@ -124,7 +112,7 @@ def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[st
         emit_to(log),
         Failpoints.from_environment(os.environ),
     )
-    membership = _membership(settings, "notification-router")
+    membership = membership_of(settings, "notification-router")
     with Watchdog({"the router's loop": lambda: router.beat, "fetching": lambda: router.fed}, clock):
         left = router.run(stop, lambda member: GroupConsumer(membership, [names.entry], member))
     if left:
@@ -135,7 +123,8 @@ def _routed(names: TopicNames, rows: Sequence[ChannelRow]) -> set[str]:
     return {names.entry, names.entry_dlq, *(names.stage(row.name, MAIN) for row in rows)}
 
 
-def _membership(settings: RoleSettings, group: str) -> ConsumerSettings:
+def membership_of(settings: RoleSettings, group: str) -> ConsumerSettings:
+    """A membership of the group, which is given the topics' prefix."""
     return ConsumerSettings(
         settings.kafka_bootstrap,
         f"{settings.topic_prefix}{group}",
@@ -155,14 +144,15 @@ async def run_dlq_recorder(settings: StoreSettings, row: ChannelRow | None, stop
     names = TopicNames(settings.topic_prefix)
     topic = names.entry_dlq if row is None else names.stage(row.name, DLQ)
     consumer = "router-dlq" if row is None else f"{row.name}-dlq"
-    await asyncio.to_thread(check_topics, settings, [spec for spec in _all_specs(names, row) if spec.name == topic])
+    await asyncio.to_thread(check_topics, settings, [spec for spec in channel_specs(names, row) if spec.name == topic])
     profile = Profile(
         consumer, consumer, "" if row is None else row.name, None if row is None else row.channel, {topic: Stage(DLQ)}
     )
     await _run(settings, profile, stop, DlqHandler)
 
 
-def _all_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
+def channel_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
+    """The topics of one channel and of the router, or of the router alone."""
     return specs(names, {} if row is None else {row.name: row.ladder})
 
 
@@ -185,10 +175,12 @@ async def run_sender(
     stages = {names.stage(row.name, stage.name): stage for stage in row.ladder.consumed()}
     relay = make_relay(row, channel)
     touched = {*stages, names.stage(row.name, DLQ)}
-    await asyncio.to_thread(check_topics, settings, [spec for spec in _all_specs(names, row) if spec.name in touched])
+    await asyncio.to_thread(
+        check_topics, settings, [spec for spec in channel_specs(names, row) if spec.name in touched]
+    )
     consumer = f"{row.name}-sender"
     if from_latest:
-        await asyncio.to_thread(skip_backlog, _membership(settings, consumer), names.stage(row.name, MAIN))
+        await asyncio.to_thread(skip_backlog, membership_of(settings, consumer), names.stage(row.name, MAIN))
     profile = Profile(consumer, consumer, row.name, row.channel, stages)
 
     def handler(pipeline: Pipeline) -> Sender:
@@ -274,7 +266,7 @@ def _beats(pipeline: Pipeline) -> dict[str, Callable[[], float]]:
 def _consumer(settings: RoleSettings, profile: Profile, owner: Owner) -> ConsumerThread:
     delays = {topic: stage.delay for topic, stage in profile.stages.items() if stage.delay}
     return ConsumerThread(
-        _membership(settings, profile.consumer),
+        membership_of(settings, profile.consumer),
         list(profile.stages),
         delays,
         owner,
@@ -298,147 +290,10 @@ def run_dry(
     row = with_settings(row, channel)
     names = TopicNames(settings.topic_prefix)
     stages = {names.stage(row.name, stage.name): stage.name for stage in row.ladder.consumed()}
-    check_topics(settings, [spec for spec in _all_specs(names, row) if spec.name in stages])
-    membership = _membership(settings, f"{row.name}-dry-run-{settings.node_id}")
+    check_topics(settings, [spec for spec in channel_specs(names, row) if spec.name in stages])
+    membership = membership_of(settings, f"{row.name}-dry-run-{settings.node_id}")
     dry_run = DryRun(row, stages, make_relay(row, channel), SystemClock(), show)
     dry_run.run(stop, lambda member: GroupConsumer(membership, list(stages), member))
-
-
-def run_replay(
-    settings: StoreSettings,
-    row: ChannelRow,
-    order: Order = EVERYTHING,
-    stop: threading.Event | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
-) -> Progress:
-    """Replay a DLQ up to its present end, a named replay's up to the end that it had when that began.
-
-    The DLQ is the channel's, or the router's where the order fixes the channel of what came without one. `tell` hears
-    how far it has come; what is returned is not finished where `stop` came first.
-
-    Raises:
-        RingonceError: see `ringonce.errors`.
-    """
-    stop = stop or threading.Event()
-    with _replay_of(settings, row, order) as (owner, replays, reader):
-        replays.alone(owner, order.name)
-        found = replays.find(owner, order.name) if order.name else None
-        order, progress = begin(order, found, reader)
-        if progress.finished:
-            return progress
-        if order.name and found is None:
-            chosen = order.selection
-            standing = Standing(order.asked(), chosen.since, chosen.until, reader.ends, progress.positions)
-            replays.begin(owner, order.name, standing)
-        sieve = _surveyed(row, order, replays, reader, progress, stop)
-
-        def keep(progress: Progress) -> None:
-            if order.name:
-                counts = (progress.published, {str(verdict): number for verdict, number in progress.verdicts.items()})
-                replays.save(owner, order.name, progress.positions, counts, done=progress.finished)
-            if order.name or order.plain:
-                reader.commit(progress.positions)
-            tell(progress)
-
-        producer = KafkaProducer(ProducerSettings(settings.kafka_bootstrap, settings.node_id))
-        topic = TopicNames(settings.topic_prefix).stage(row.name, order.to)
-        means = ReplayMeans(reader, producer, topic, SystemClock(), Failpoints.from_environment(os.environ))
-        tell(progress)
-        Replay(means, sieve, progress, limit=order.limit, rate=order.rate, keep=keep).run(stop)
-    return progress
-
-
-def preview_replay(
-    settings: StoreSettings, row: ChannelRow, order: Order, stop: threading.Event
-) -> tuple[Preview, Progress]:
-    """What `run_replay` would do, and how far it has come before; changes nothing.
-
-    Raises:
-        RingonceError: see `ringonce.errors`.
-    """
-    with _replay_of(settings, row, order) as (owner, replays, reader):
-        order, progress = begin(order, replays.find(owner, order.name) if order.name else None, reader)
-        preview = Preview(SystemClock().now())
-        if not progress.finished:
-            sieve = _surveyed(row, order, replays, reader, progress, stop)
-            preview.look(reader, sieve, progress, order.limit, stop)
-    return preview, progress
-
-
-@contextmanager
-def _replay_of(settings: StoreSettings, row: ChannelRow, order: Order) -> Iterator[tuple[str, Replays, BoundedReader]]:
-    """Whose DLQ it is, the database, and the DLQ as the replay's group sees it."""
-    names = TopicNames(settings.topic_prefix)
-    owner, source = ("router", names.entry_dlq) if order.rules.fix else (row.name, names.stage(row.name, DLQ))
-    try:
-        target = row.ladder.stage(order.to)
-    except KeyError:
-        target = Stage(order.to, retired=True)
-    if target.retired:
-        active = ", ".join(stage.name for stage in row.ladder.consumed() if not stage.retired)
-        raise ConfigurationError([f"{row.name} has no stage {order.to!r} to replay to; it has {active}"])
-    touched = {source, names.stage(row.name, target.name)}
-    check_topics(settings, [spec for spec in _all_specs(names, row) if spec.name in touched])
-    group = f"{owner}-replay-{order.name}" if order.name else f"{owner}-replay"
-    with (
-        Replays(settings.database_url.get_secret_value()) as replays,
-        BoundedReader(_membership(settings, group), source) as reader,
-    ):
-        yield owner, replays, reader
-
-
-def _surveyed(
-    row: ChannelRow,
-    order: Order,
-    replays: Replays,
-    reader: BoundedReader,
-    progress: Progress,
-    stop: threading.Event,
-) -> Sieve:
-    """The replay's sieve, which has seen what each root has in the DLQ."""
-    source = None if order.rules.fix else row.channel
-    sieve = Sieve(source, order.selection, order.rules, partial(replays.past, row.name), SystemClock())
-    reader.seek(progress.positions if order.plain else reader.lows)
-    sieve.survey(reader, progress.positions, stop)
-    progress.total = progress.seen + sieve.wanted
-    return sieve
-
-
-def dead_letters(settings: RoleSettings, row: ChannelRow | None) -> Iterator[DeadLetter]:
-    """Everything in a channel's DLQ, or in the router's where `row` is None, up to its present end.
-
-    Raises:
-        RingonceError: see `ringonce.errors`.
-    """
-    with _dlq(settings, row) as reader:
-        reader.seek(reader.lows)
-        while (batch := reader.next(500)) is not None:
-            now = SystemClock().now()
-            for record in batch:
-                yield open_letter(record, None if row is None else row.channel, now)
-
-
-def dead_letter_at(settings: RoleSettings, row: ChannelRow | None, partition: int, offset: int) -> DeadLetter | None:
-    """The dead letter at a place, if there is one.
-
-    Raises:
-        RingonceError: see `ringonce.errors`.
-    """
-    with _dlq(settings, row) as reader:
-        reader.limit({partition: offset + 1})
-        reader.seek({partition: offset})
-        while (batch := reader.next(1)) is not None:
-            for record in batch:
-                if record.offset == offset:
-                    return open_letter(record, None if row is None else row.channel, SystemClock().now())
-    return None
-
-
-def _dlq(settings: RoleSettings, row: ChannelRow | None) -> BoundedReader:
-    names = TopicNames(settings.topic_prefix)
-    topic = names.entry_dlq if row is None else names.stage(row.name, DLQ)
-    TopicAdmin(settings.kafka_bootstrap).require(topic)
-    return BoundedReader(_membership(settings, f"{'router' if row is None else row.name}-replay"), topic)
 
 
 def sender_settings(

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKER: Final = """
-import os, signal, sys, time
+import os, signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 print("at", os.environ.get("RINGONCE_CRASH_AT", "nothing"), flush=True)
 while True:
-    time.sleep(0.01)
+    signal.pause()
 """
 
 

@@ -18,6 +18,7 @@ from ringonce.channels.registry import CHANNELS, ChannelRow
 from ringonce.domain.notification import Channel
 from ringonce.domain.stages import Ladder, Stage
 from ringonce.mock.thread import MockProvider
+from ringonce.replaying import run_replay
 from ringonce.settings import RouterSettings, StoreSettings
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ async def test_a_channel_is_a_row(site: Site, journal: Journal) -> None:
             assert site.history.rows()["n-late"]["stage"] == "retry-1m"
             assert {row["channel"] for row in site.history.rows().values()} == {"ntfy"}
 
-            replayed = await asyncio.to_thread(bootstrap.run_replay, stored, ROW)
+            replayed = await asyncio.to_thread(run_replay, stored, ROW)
             assert (replayed.published, replayed.skipped) == (1, 0)
             await eventually(lambda: site.history.count("delivered") == 3, so_far=site.history.statuses)
             assert untruths(site.history.rows(), ids, [provider]) == []

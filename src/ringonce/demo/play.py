@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.live import Live
 
-from ringonce.bootstrap import run_replay, topic_specs
+from ringonce.bootstrap import topic_specs
 from ringonce.demo.letters import TOTAL, letters
 from ringonce.demo.scene import running_fleet
 from ringonce.demo.view import table
@@ -21,6 +21,7 @@ from ringonce.kafka.codec import encode
 from ringonce.kafka.producer import KafkaProducer
 from ringonce.kafka.settings import ProducerSettings
 from ringonce.kafka.topics import TopicAdmin, TopicNames
+from ringonce.replaying import run_replay
 from ringonce.settings import StoreSettings, load
 from ringonce.store.schema import migrate
 

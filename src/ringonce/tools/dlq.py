@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ringonce.bootstrap import channel_row, dead_letter_at, dead_letters
+from ringonce.bootstrap import channel_row
 from ringonce.errors import ConfigurationError, RingonceError
+from ringonce.replaying import dead_letter_at, dead_letters
 from ringonce.runtime.tally import Tally
 from ringonce.settings import RoleSettings, load
 from ringonce.tools.letters import counts, portrait

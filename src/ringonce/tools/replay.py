@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ringonce.bootstrap import channel_row, preview_replay, run_replay
+from ringonce.bootstrap import channel_row
 from ringonce.domain.identity import MAX_REPLAYS
 from ringonce.domain.stages import MAIN
 from ringonce.errors import ConfigurationError, RingonceError
+from ringonce.replaying import preview_replay, run_replay
 from ringonce.runtime.lifecycle import run_sync
 from ringonce.runtime.order import Order
 from ringonce.runtime.selection import MAX_REPLAYS as USUAL_REPLAYS
