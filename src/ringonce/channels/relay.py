@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hmac
 import re
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
+
+import orjson
 
 from ringonce.channels.registry import Destinations
 
@@ -40,8 +41,7 @@ class BadTarget(ValueError):  # noqa: N818 - what the message brought
     """The notification's target cannot or may not be called; the message says why, without the target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One call, built once and used for all its tries."""
 
     url: str
@@ -121,7 +121,7 @@ class Relay:
 
         `payload` are the record's own bytes, `key` the idempotency key.
         """
-        body = payload if self._format is BodyFormat.PROTOBUF else notification.canonical_json()
+        body = payload if self._format is BodyFormat.PROTOBUF else orjson.dumps(notification.json_fields())
         signer = self._signer.copy()
         signer.update(body)
         headers = {**self._fixed, "idempotency-key": key, "x-signature": signer.hexdigest()}
