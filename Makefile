@@ -28,6 +28,8 @@ PYTEST_FLAGS ?=
 ROUTER_FLAGS ?=
 SENDER_FLAGS ?=
 LOCK_FLAGS ?=
+SCENARIO ?=
+KEEP ?=
 
 SENDERS := $(CHANNELS:%=run-%-sender)
 RECORDERS := $(CHANNELS:%=run-%-dlq)
@@ -271,8 +273,12 @@ chaos-mutants: $(ENV) ## Put known mistakes into a copy of the product, one by o
 
 ##@ Benchmarks
 
+.PHONY: bench
+bench: $(ENV) ## Measure for up to a quarter of an hour; writes bench/results/latest.json (SCENARIO=drain: that alone)
+	@$(BIN)/python -m bench.full $(SCENARIO:%=--scenario %) $(if $(KEEP),--keep)
+
 .PHONY: bench-quick
-bench-quick: $(ENV) ## Measure for a minute; writes bench/results/quick.json
+bench-quick: $(ENV) ## The same in small, within a minute; writes bench/results/quick.json
 	@$(BIN)/python -m bench.quick
 
 ##@ Packages
