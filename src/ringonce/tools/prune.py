@@ -44,7 +44,7 @@ def prune(
     topic_prefix: str | None,
     database_url: str | None,
 ) -> None:
-    """Remove old rows of gate, history and attempts.
+    """Remove old rows of gate, history, attempts and counts.
 
     In small steps that lock nobody out. Refused (exit 1) for rows of records that a topic can still hold, by its
     retention.ms and segment.ms: without its gate row such a record could be sent twice.
