@@ -26,6 +26,7 @@ from ringonce.settings import (
     ChannelSettings,
     RoleSettings,
     RouterSettings,
+    SemanticsSettings,
     SenderSettings,
     StoreSettings,
     channel_prefix,
@@ -330,6 +331,7 @@ def page() -> str:
     head = HEAD.format(channels=f"{', '.join(names[:-1])} or {names[-1]}")
     prefix = str(RoleSettings.model_config["env_prefix"])
     channel = channel_prefix("<channel>")
+    promises = settings(SemanticsSettings, sender_command, channel)
     other = "".join(
         f"| `{command}` | {' | '.join(cell(text) for text in (line.flag, line.type, line.default, line.meaning))} |\n"
         for command, line in other_options()
@@ -341,7 +343,7 @@ def page() -> str:
             f"{STORE}\n{table(settings(StoreSettings, sender_command, prefix), full)}",
             f"{SENDER}\n{table(settings(SenderSettings, sender_command, prefix), full)}",
             f"{ROUTER}\n{table(settings(RouterSettings, router_command, prefix), full)}",
-            f"{CHANNEL}\n{table(settings(ChannelSettings, sender_command, channel), full)}",
+            f"{CHANNEL}\n{table([*promises, *settings(ChannelSettings, sender_command, channel)], full)}",
             f"{OTHER}{other}",
             f"{STAND}\n{table(plain_options(stand) + plain_options(stand.commands['up']), full)}",
             f"{MOCK}\n{table(plain_options(mock), full)}",

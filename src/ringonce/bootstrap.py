@@ -13,11 +13,21 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ringonce.channels.http import HttpCarrier
 from ringonce.channels.http_httpx import HttpxHttp
 from ringonce.channels.http_pyreqwest import PyreqwestHttp
+from ringonce.channels.port import BadTarget
 from ringonce.channels.registry import CHANNELS, ChannelRow
-from ringonce.channels.relay import BadTarget, BodyFormat, Relay
+from ringonce.channels.relay import BodyFormat, Relay
 from ringonce.domain.attempt import Kept
+from ringonce.domain.semantics import (
+    BadSemantics,
+    OnExhausted,
+    OnRefused,
+    Semantics,
+    calls_per_stage,
+    declared,
+)
 from ringonce.domain.stages import DLQ, MAIN, Stage
 from ringonce.errors import ConfigurationError, WorkLeftBehind
 from ringonce.kafka.consumer import GroupConsumer
@@ -40,11 +50,13 @@ from ringonce.settings import (
     Loader,
     RoleSettings,
     RouterSettings,
+    SemanticsSettings,
     SenderSettings,
     StoreSettings,
     channel_prefix,
 )
 from ringonce.store.postgres import PostgresStore
+from ringonce.store.postgres_claims import PostgresClaims
 
 if TYPE_CHECKING:
     import threading
@@ -174,6 +186,7 @@ async def run_sender(
     names = TopicNames(settings.topic_prefix)
     stages = {names.stage(row.name, stage.name): stage for stage in row.ladder.consumed()}
     relay = make_relay(row, channel)
+    semantics = semantics_of(row, channel)
     touched = {*stages, names.stage(row.name, DLQ)}
     await asyncio.to_thread(
         check_topics, settings, [spec for spec in channel_specs(names, row) if spec.name in touched]
@@ -182,6 +195,8 @@ async def run_sender(
     if from_latest:
         await asyncio.to_thread(skip_backlog, membership_of(settings, consumer), names.stage(row.name, MAIN))
     profile = Profile(consumer, consumer, row.name, row.channel, stages)
+    database_url = settings.database_url.get_secret_value()
+    claims = PostgresClaims(database_url, f"ringonce-{consumer}", consumer, row.name, settings.node_id)
 
     def handler(pipeline: Pipeline) -> Sender:
         producer = ProducerThread(
@@ -189,19 +204,23 @@ async def run_sender(
         )
         producer.start()
         means = Means(
-            relay,
-            make_http(channel),
+            HttpCarrier(relay, make_http(channel), row.protocol, pipeline.around.clock.now),
             producer,
             names,
             Random(),  # noqa: S311 - jitter, no secret
             channel.max_in_flight,
-            channel.max_attempts,
+            calls_of(semantics, channel),
             channel.breaker_period,
             Kept(settings.attempts),
+            semantics,
+            claims,
         )
         return Sender(pipeline, row, means)
 
-    await _run(settings, profile, stop, handler)
+    try:
+        await _run(settings, profile, stop, handler)
+    finally:
+        await claims.close()
 
 
 def with_settings(row: ChannelRow, channel: ChannelSettings) -> ChannelRow:
@@ -216,6 +235,24 @@ def with_settings(row: ChannelRow, channel: ChannelSettings) -> ChannelRow:
         raise ConfigurationError([f"{row.name} has no retry stage {error.args[0]}"]) from None
     except ValueError as error:
         raise ConfigurationError([str(error)]) from None
+
+
+def semantics_of(row: ChannelRow, channel: SemanticsSettings) -> Semantics:
+    """What the channel promises: as declared, or its protocol's own.
+
+    Raises:
+        ConfigurationError: it cannot be read, or not be kept over the channel's protocol.
+    """
+    refused, exhausted = OnRefused(channel.on_refused), OnExhausted(channel.on_exhausted)
+    try:
+        return declared(row.protocol.name, channel.semantics, refused, exhausted)
+    except BadSemantics as error:
+        raise ConfigurationError([f"{channel_prefix(row.name)}SEMANTICS: {error}"]) from None
+
+
+def calls_of(semantics: Semantics, channel: ChannelSettings) -> int:
+    """Provider calls within one stage: as set, or the semantics' own."""
+    return calls_per_stage(semantics, channel.max_attempts if "max_attempts" in channel.model_fields_set else None)
 
 
 def make_relay(row: ChannelRow, channel: ChannelSettings) -> Relay:
@@ -308,12 +345,17 @@ def sender_settings(
     loader.faults += faults
     settings = loader.load(SenderSettings, flags)
     of_channel = loader.load(ChannelSettings, channel_flags, channel_prefix(channel))
+    row = channel_row(channel)
+    # Without the rest too: whoever has to set a target shall not have to come back for the semantics.
+    alone = Loader().load(SemanticsSettings, channel_flags, channel_prefix(channel))
+    checks: list[Callable[[], object]] = [] if alone is None else [lambda: semantics_of(row, alone)]
     if of_channel is not None:
-        for check in (with_settings, make_relay):
-            try:
-                check(channel_row(channel), of_channel)
-            except ConfigurationError as error:
-                loader.faults += error.faults
+        checks += [lambda: with_settings(row, of_channel), lambda: make_relay(row, of_channel)]
+    for check in checks:
+        try:
+            check()
+        except ConfigurationError as error:
+            loader.faults += error.faults
     loader.check()
     assert settings is not None and of_channel is not None  # noqa: S101, PT018 - check() has raised otherwise
     return settings, of_channel

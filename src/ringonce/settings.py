@@ -96,36 +96,12 @@ class _Environment(EnvSettingsSource):
             return value
 
 
-class ChannelSettings(BaseSettings):
-    """What a sender needs to know of its channel: `RINGONCE_CHANNELS__<NAME>__*`."""
+class _OwnSettings(BaseSettings):
+    """Settings of one channel: `RINGONCE_CHANNELS__<NAME>__*`."""
 
     model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
         frozen=True, extra="ignore", populate_by_name=True, env_nested_delimiter="__"
     )
-
-    target: str = Field(min_length=1)
-    """Where to post; for webhook, where to post what has no target of its own."""
-    secret: SecretStr = Field(min_length=1)
-    """Signs the body of every call."""
-    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """`host:port` of targets that may be called beside `target`'s own, separated by commas."""
-    body: Literal["json", "protobuf"] = "json"
-    """What is posted: the notification's canonical JSON, or the payload's own bytes."""
-    max_in_flight: int = Field(64, ge=1, le=4096)
-    """Send slots."""
-    max_attempts: int = Field(3, ge=1, le=20)
-    """Provider calls within one stage."""
-    breaker_period: float = Field(5.0, gt=0, le=3600)
-    """Seconds for which the circuit breaker stays open before it lets a probe through."""
-    http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
-    """What speaks HTTP: pyreqwest is several times faster, httpx the second implementation of the same port."""
-    delays: dict[str, Seconds] = Field(default_factory=dict)
-    """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""
-
-    @field_validator("allow_hosts", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        return _words(value)
 
     @classmethod
     def settings_customise_sources(
@@ -140,6 +116,45 @@ class ChannelSettings(BaseSettings):
         assert isinstance(env_settings, EnvSettingsSource)  # noqa: S101 - for the type checker
         prefix, delimiter = env_settings.env_prefix, env_settings.env_nested_delimiter
         return init_settings, _Environment(settings_cls, env_prefix=prefix, env_nested_delimiter=delimiter)
+
+
+class SemanticsSettings(_OwnSettings):
+    """What a channel promises (docs/semantics.md)."""
+
+    semantics: str = ""
+    """`effectively-once`, `at-most-once` or `bounded(n)`; the protocol's own when unset (docs/semantics.md)."""
+    on_exhausted: Literal["drop", "dlq"] = "drop"
+    """Under `bounded(n)`: what becomes of a record that has been sent n times."""
+    on_refused: Literal["retry", "unknown"] = "retry"
+    """Under `at-most-once`: whether a refusal (408, 409, 5xx) means that nothing was done, or that nobody can tell."""
+
+
+class ChannelSettings(SemanticsSettings):
+    """What a sender needs to know of its channel."""
+
+    target: str = Field(min_length=1)
+    """Where to post; for webhook, where to post what has no target of its own."""
+    secret: SecretStr = Field(min_length=1)
+    """Signs the body of every call."""
+    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """`host:port` of targets that may be called beside `target`'s own, separated by commas."""
+    body: Literal["json", "protobuf"] = "json"
+    """What is posted: the notification's canonical JSON, or the payload's own bytes."""
+    max_in_flight: int = Field(64, ge=1, le=4096)
+    """Send slots."""
+    max_attempts: int = Field(3, ge=1, le=20)
+    """Provider calls within one stage; under `bounded(n)` one unless it is set."""
+    breaker_period: float = Field(5.0, gt=0, le=3600)
+    """Seconds for which the circuit breaker stays open before it lets a probe through."""
+    http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
+    """What speaks HTTP: pyreqwest is several times faster, httpx the second implementation of the same port."""
+    delays: dict[str, Seconds] = Field(default_factory=dict)
+    """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""
+
+    @field_validator("allow_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _words(value)
 
 
 def _words(value: object) -> object:

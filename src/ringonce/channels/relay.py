@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hmac
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from ringonce.channels.http import Request
+from ringonce.channels.port import BadTarget
 from ringonce.channels.registry import Destinations
 
 if TYPE_CHECKING:
@@ -34,19 +35,6 @@ class BodyFormat(StrEnum):
 
 
 _CONTENT_TYPES: Final = {BodyFormat.JSON: "application/json", BodyFormat.PROTOBUF: "application/protobuf"}
-
-
-class BadTarget(ValueError):  # noqa: N818 - what the message brought
-    """The notification's target cannot or may not be called; the message says why, without the target."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call, built once and used for all its tries."""
-
-    url: str
-    headers: dict[str, str]
-    body: bytes
 
 
 def host_port(url: str) -> str:

@@ -88,6 +88,8 @@ class Bounded:
 
 Semantics: TypeAlias = EffectivelyOnce | AtMostOnce | Bounded
 
+EFFECTIVELY_ONCE: Final = EffectivelyOnce()
+
 
 class Ability(NamedTuple):
     """What a protocol's receivers can do, and what its channels promise where nothing else is declared."""
@@ -97,9 +99,9 @@ class Ability(NamedTuple):
 
 
 ABILITIES: Final[Mapping[str, Ability]] = {
-    "relay": Ability(deduplicates=True, default=EffectivelyOnce()),
-    "inapp": Ability(deduplicates=True, default=EffectivelyOnce()),
-    "standard-webhooks": Ability(deduplicates=True, default=EffectivelyOnce()),
+    "relay": Ability(deduplicates=True, default=EFFECTIVELY_ONCE),
+    "inapp": Ability(deduplicates=True, default=EFFECTIVELY_ONCE),
+    "standard-webhooks": Ability(deduplicates=True, default=EFFECTIVELY_ONCE),
     "web-push": Ability(deduplicates=False, default=AtMostOnce()),
     "fcm": Ability(deduplicates=False, default=Bounded()),
     "apns": Ability(deduplicates=False, default=Bounded()),
@@ -124,8 +126,8 @@ def parse(
         BadSemantics: it is none of them, or its bound is out of range.
     """
     text = text.strip()
-    if text == str(EffectivelyOnce()):
-        return EffectivelyOnce()
+    if text == str(EFFECTIVELY_ONCE):
+        return EFFECTIVELY_ONCE
     if text == str(AtMostOnce()):
         return AtMostOnce(on_refused)
     bounded = _BOUNDED.match(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ringonce.channels.relay import BadTarget
+from ringonce.channels.port import BadTarget
 from ringonce.runtime.envelope import Envelope, open_record
 
 if TYPE_CHECKING:

@@ -61,8 +61,7 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
     if role == "sender" and channel is not None:
         of_channel = {name: given.get(name) for name in ChannelSettings.model_fields}
         of_channel["delays"], faults = chosen_delays(given["delays"], given["delay_30s"], given["delay_5m"])
-        *others, delays = in_force(ChannelSettings, of_channel, channel_prefix(channel))
-        lines += [*others, _with_the_ladder(delays, channel, of_channel)]
+        lines += _completed(in_force(ChannelSettings, of_channel, channel_prefix(channel)), channel, of_channel)
     width = max(len(line.variable) for line in lines)
     for line in lines:
         click.echo(f"{line.variable:<{width}}  {line.value}  [{line.source.value}]")
@@ -73,12 +72,18 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
         load(kind, **common)
 
 
-def _with_the_ladder(line: InForce, channel: str, flags: Mapping[str, Any]) -> InForce:
-    """The line about the delays with those of all stages, as far as they can be loaded."""
+def _completed(lines: list[InForce], channel: str, flags: Mapping[str, Any]) -> list[InForce]:
+    """The lines with what follows from the channel's row: stages, semantics, calls; as far as they can be loaded."""
     loaded = Loader().load(ChannelSettings, flags, channel_prefix(channel))
     if loaded is None:
-        return line
+        return lines
+    found: dict[str, str] = {}
+    row = bootstrap.channel_row(channel)
     with contextlib.suppress(ConfigurationError):  # the role's own check says it
-        stages = bootstrap.with_settings(bootstrap.channel_row(channel), loaded).ladder.retries
-        line = replace(line, value=", ".join(f"{stage.name}={stage.delay:g}" for stage in stages) or line.value)
-    return line
+        stages = bootstrap.with_settings(row, loaded).ladder.retries
+        found["DELAYS"] = ", ".join(f"{stage.name}={stage.delay:g}" for stage in stages)
+    with contextlib.suppress(ConfigurationError):
+        semantics = bootstrap.semantics_of(row, loaded)
+        found["SEMANTICS"] = str(semantics)
+        found["MAX_ATTEMPTS"] = str(bootstrap.calls_of(semantics, loaded))
+    return [replace(line, value=found.get(line.variable.rpartition("__")[2]) or line.value) for line in lines]
