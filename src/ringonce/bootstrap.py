@@ -13,12 +13,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ringonce.channels.http import HttpCarrier
-from ringonce.channels.http_httpx import HttpxHttp
-from ringonce.channels.http_pyreqwest import PyreqwestHttp
-from ringonce.channels.port import BadTarget
-from ringonce.channels.registry import CHANNELS, ChannelRow
-from ringonce.channels.relay import BodyFormat, Relay
+from ringonce.carriers import kit_of
+from ringonce.channels.registry import CATALOGUE, CHANNELS, ChannelRow
 from ringonce.domain.attempt import Kept
 from ringonce.domain.semantics import (
     BadSemantics,
@@ -46,7 +42,7 @@ from ringonce.runtime.pipeline import DRAIN_DEADLINE, Pipeline, Profile, Surroun
 from ringonce.runtime.router import Router
 from ringonce.runtime.sender import Means, Sender
 from ringonce.settings import (
-    ChannelSettings,
+    DeliverySettings,
     Loader,
     RoleSettings,
     RouterSettings,
@@ -62,12 +58,11 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ringonce.channels.port import HttpPort
 
 log = logging.getLogger("ringonce")
 
 
-def channel_row(name: str, rows: Mapping[str, ChannelRow] = CHANNELS) -> ChannelRow:
+def channel_row(name: str, rows: Mapping[str, ChannelRow] = CATALOGUE) -> ChannelRow:
     """The channel's row.
 
     Raises:
@@ -98,15 +93,16 @@ def check_topics(settings: RoleSettings, wanted: Sequence[TopicSpec]) -> None:
         raise ConfigurationError(refused)
 
 
-def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[str, ChannelRow] = CHANNELS) -> None:
-    """Route until `stop` is set.
+def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[str, ChannelRow] | None = None) -> None:
+    """Route until `stop` is set; `rows` are the channels there are, and those of a fleet without any named.
 
     Raises:
         RingonceError: see `ringonce.errors`.
     """
     require_descriptors()
     names = TopicNames(settings.topic_prefix)
-    configured = [channel_row(name, rows) for name in settings.channel_names or rows]
+    known, usual = (CATALOGUE, CHANNELS) if rows is None else (rows, rows)
+    configured = [channel_row(name, known) for name in settings.channel_names or usual]
     wanted = [
         spec
         for spec in specs(names, {row.name: row.ladder for row in configured})
@@ -170,7 +166,7 @@ def channel_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
 
 async def run_sender(
     settings: SenderSettings,
-    channel: ChannelSettings,
+    channel: DeliverySettings,
     row: ChannelRow,
     stop: asyncio.Event,
     *,
@@ -185,7 +181,8 @@ async def run_sender(
     row = with_settings(row, channel)
     names = TopicNames(settings.topic_prefix)
     stages = {names.stage(row.name, stage.name): stage for stage in row.ladder.consumed()}
-    relay = make_relay(row, channel)
+    kit = kit_of(row)
+    kit.build(row, channel)
     semantics = semantics_of(row, channel)
     touched = {*stages, names.stage(row.name, DLQ)}
     await asyncio.to_thread(
@@ -204,7 +201,7 @@ async def run_sender(
         )
         producer.start()
         means = Means(
-            HttpCarrier(relay, make_http(channel), row.protocol, pipeline.around.clock.now),
+            kit.carry(row, channel, pipeline.around.clock.now),
             producer,
             names,
             Random(),  # noqa: S311 - jitter, no secret
@@ -223,7 +220,7 @@ async def run_sender(
         await claims.close()
 
 
-def with_settings(row: ChannelRow, channel: ChannelSettings) -> ChannelRow:
+def with_settings(row: ChannelRow, channel: DeliverySettings) -> ChannelRow:
     """The channel's row with the delays that were set.
 
     Raises:
@@ -250,27 +247,9 @@ def semantics_of(row: ChannelRow, channel: SemanticsSettings) -> Semantics:
         raise ConfigurationError([f"{channel_prefix(row.name)}SEMANTICS: {error}"]) from None
 
 
-def calls_of(semantics: Semantics, channel: ChannelSettings) -> int:
+def calls_of(semantics: Semantics, channel: DeliverySettings) -> int:
     """Provider calls within one stage: as set, or the semantics' own."""
     return calls_per_stage(semantics, channel.max_attempts if "max_attempts" in channel.model_fields_set else None)
-
-
-def make_relay(row: ChannelRow, channel: ChannelSettings) -> Relay:
-    """What builds the channel's calls.
-
-    Raises:
-        ConfigurationError: the target is no URL, or an allowed host no host:port.
-    """
-    secret = channel.secret.get_secret_value().encode()
-    try:
-        return Relay(row, channel.target, secret, BodyFormat(channel.body), channel.allow_hosts)
-    except BadTarget as error:
-        raise ConfigurationError([f"{channel_prefix(row.name)}TARGET or ALLOW_HOSTS: {error}"]) from None
-
-
-def make_http(channel: ChannelSettings) -> HttpPort:
-    """The HTTP client that was chosen."""
-    return PyreqwestHttp() if channel.http_client == "pyreqwest" else HttpxHttp()
 
 
 async def _run(
@@ -314,7 +293,7 @@ def _consumer(settings: RoleSettings, profile: Profile, owner: Owner) -> Consume
 
 def run_dry(
     settings: StoreSettings,
-    channel: ChannelSettings,
+    channel: DeliverySettings,
     row: ChannelRow,
     show: Callable[[str], None],
     stop: threading.Event,
@@ -329,13 +308,13 @@ def run_dry(
     stages = {names.stage(row.name, stage.name): stage.name for stage in row.ladder.consumed()}
     check_topics(settings, [spec for spec in channel_specs(names, row) if spec.name in stages])
     membership = membership_of(settings, f"{row.name}-dry-run-{settings.node_id}")
-    dry_run = DryRun(row, stages, make_relay(row, channel), SystemClock(), show)
+    dry_run = DryRun(row, stages, kit_of(row).build(row, channel), SystemClock(), show)
     dry_run.run(stop, lambda member: GroupConsumer(membership, list(stages), member))
 
 
 def sender_settings(
     channel: str, flags: Mapping[str, Any], channel_flags: Mapping[str, Any], faults: Sequence[str] = ()
-) -> tuple[SenderSettings, ChannelSettings]:
+) -> tuple[SenderSettings, DeliverySettings]:
     """Both parts of a sender's settings; `faults` have been found before.
 
     Raises:
@@ -344,13 +323,14 @@ def sender_settings(
     loader = Loader()
     loader.faults += faults
     settings = loader.load(SenderSettings, flags)
-    of_channel = loader.load(ChannelSettings, channel_flags, channel_prefix(channel))
     row = channel_row(channel)
+    kit = kit_of(row)
+    of_channel = loader.load(kit.settings, channel_flags, channel_prefix(channel))
     # Without the rest too: whoever has to set a target shall not have to come back for the semantics.
     alone = Loader().load(SemanticsSettings, channel_flags, channel_prefix(channel))
     checks: list[Callable[[], object]] = [] if alone is None else [lambda: semantics_of(row, alone)]
     if of_channel is not None:
-        checks += [lambda: with_settings(row, of_channel), lambda: make_relay(row, of_channel)]
+        checks += [lambda: with_settings(row, of_channel), lambda: kit.build(row, of_channel)]
     for check in checks:
         try:
             check()

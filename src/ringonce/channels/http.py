@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ringonce.channels.port import NoReply, NotConnected
+from ringonce.channels.port import Addresses, NoReply, NotConnected
 from ringonce.domain.classify import classify_status
 from ringonce.domain.outcome import Indeterminate, NotSent, Outcome, Rejected
 
@@ -25,12 +25,8 @@ class Request(NamedTuple):
     body: bytes
 
 
-class Builder(Protocol):
+class Builder(Addresses, Protocol):
     """What a channel brings."""
-
-    def destination(self, notification: Notification) -> str:
-        """See `Carrier.destination`."""
-        ...
 
     def request(self, notification: Notification, key: str, traceparent: str | None, payload: bytes) -> Request:
         """The request; see `Carrier.prepare` for what it is given and raises."""

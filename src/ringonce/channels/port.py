@@ -51,8 +51,8 @@ class BadTarget(Unsendable):
     """The notification's target cannot or may not be called."""
 
 
-class Carrier(Protocol):
-    """How a channel's calls are made."""
+class Addresses(Protocol):
+    """Whether, and where to, a channel's notifications can be sent."""
 
     def destination(self, notification: Notification) -> str:
         """What the call's breaker and share of the slots stand for.
@@ -61,6 +61,10 @@ class Carrier(Protocol):
             BadTarget: the target cannot or may not be called.
         """
         ...
+
+
+class Carrier(Addresses, Protocol):
+    """How a channel's calls are made."""
 
     def prepare(self, notification: Notification, key: str, traceparent: str | None, payload: bytes) -> Prepared:
         """The call for a notification whose destination was found good.

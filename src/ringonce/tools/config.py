@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ringonce import bootstrap
+from ringonce.carriers import kit_of
 from ringonce.errors import ConfigurationError
 from ringonce.settings import (
-    ChannelSettings,
     Loader,
     RoleSettings,
     RouterSettings,
@@ -59,9 +59,10 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
     of_channel: dict[str, Any] = {}
     faults: list[str] = []
     if role == "sender" and channel is not None:
-        of_channel = {name: given.get(name) for name in ChannelSettings.model_fields}
+        kind_of = kit_of(bootstrap.channel_row(channel)).settings
+        of_channel = {name: given.get(name) for name in kind_of.model_fields}
         of_channel["delays"], faults = chosen_delays(given["delays"], given["delay_30s"], given["delay_5m"])
-        lines += _completed(in_force(ChannelSettings, of_channel, channel_prefix(channel)), channel, of_channel)
+        lines += _completed(in_force(kind_of, of_channel, channel_prefix(channel)), channel, of_channel)
     width = max(len(line.variable) for line in lines)
     for line in lines:
         click.echo(f"{line.variable:<{width}}  {line.value}  [{line.source.value}]")
@@ -74,11 +75,11 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
 
 def _completed(lines: list[InForce], channel: str, flags: Mapping[str, Any]) -> list[InForce]:
     """The lines with what follows from the channel's row: stages, semantics, calls; as far as they can be loaded."""
-    loaded = Loader().load(ChannelSettings, flags, channel_prefix(channel))
+    row = bootstrap.channel_row(channel)
+    loaded = Loader().load(kit_of(row).settings, flags, channel_prefix(channel))
     if loaded is None:
         return lines
     found: dict[str, str] = {}
-    row = bootstrap.channel_row(channel)
     with contextlib.suppress(ConfigurationError):  # the role's own check says it
         stages = bootstrap.with_settings(row, loaded).ladder.retries
         found["DELAYS"] = ", ".join(f"{stage.name}={stage.delay:g}" for stage in stages)

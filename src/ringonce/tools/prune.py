@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ringonce.bootstrap import topic_specs
-from ringonce.channels.registry import CHANNELS
+from ringonce.channels.registry import CATALOGUE
 from ringonce.errors import RingonceError
 from ringonce.kafka.topics import TopicAdmin, Untold
 from ringonce.settings import DatabaseSettings, Loader, RoleSettings
@@ -77,7 +77,7 @@ def kept(site: RoleSettings) -> dict[str, Keeping]:
     Raises:
         Refused: nobody can tell.
     """
-    names = [spec.name for spec in topic_specs(site, CHANNELS.values())]
+    names = [spec.name for spec in topic_specs(site, CATALOGUE.values())]
     try:
         found = TopicAdmin(site.kafka_bootstrap).keeping(names)
     except Untold as untold:

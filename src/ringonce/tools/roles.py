@@ -36,7 +36,7 @@ database = click.option("--database-url", help="PostgreSQL as a libpq URL [env: 
 
 @click.command()
 @click.option("--mode", type=click.Choice(["route", "dlq"]), default="route", help="Route, or record the router's DLQ.")
-@click.option("--channels", help="The configured channels, separated by commas; all without.")
+@click.option("--channels", help="The configured channels, separated by commas; firebase, apns, webhook without.")
 @database
 @_role_options
 @click.version_option(package_name="ringonce")
@@ -56,7 +56,7 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
 
 
 @click.command()
-@click.option("--channel", required=True, help="firebase, apns or webhook.")
+@click.option("--channel", required=True, help="firebase, apns, webhook, email or ntfy.")
 @click.option(
     "--mode", type=click.Choice(["send", "dlq"]), default="send", help="Deliver, or record the channel's DLQ."
 )
