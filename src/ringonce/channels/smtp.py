@@ -181,7 +181,7 @@ def _detail(error: Exception) -> str:
     """One line without address or content."""
     if isinstance(error, TimeoutError):
         return "no reply in time"
-    if isinstance(error, aiosmtplib.SMTPServerDisconnected):
-        return "the mail server hung up"
     cause = error.__cause__ or error
+    if isinstance(cause, aiosmtplib.SMTPServerDisconnected | ConnectionResetError):
+        return "the mail server hung up"
     return f"{type(cause).__name__} from the mail server's connection"

@@ -39,6 +39,7 @@ class Templates:
 
     def __init__(self, folder: str, name: str) -> None:
         self.faults: list[str] = []
+        self._seen: set[str] = set()
         self._environment = ImmutableSandboxedEnvironment(
             loader=jinja2.FileSystemLoader(Path(folder) if folder else PACKAGED),
             autoescape=lambda file: file is not None and file.endswith(".html"),
@@ -65,17 +66,26 @@ class Templates:
             self.faults.append(f"{file} cannot be read: {type(error).__name__}")
             return None
         try:
-            unknown = meta.find_undeclared_variables(self._environment.parse(source)) - VARIABLES
-            self.faults += [
-                f"{file} speaks of {name!r}; there are {', '.join(sorted(VARIABLES))}" for name in sorted(unknown)
-            ]
+            self._look_at(file, source)
             return self._environment.get_template(file)
         except jinja2.TemplateSyntaxError as error:
             self.faults.append(f"{file}, line {error.lineno}: {error.message}")
-            return None
         except jinja2.TemplateError as error:
             self.faults.append(f"{file}: {type(error).__name__}")
-            return None
+        return None
+
+    def _look_at(self, file: str, source: str) -> None:
+        """Find what would only come to light with the first mail: other templates, and unknown variables."""
+        parsed = self._environment.parse(source)
+        there_are = ", ".join(sorted(VARIABLES))
+        unknown = sorted(meta.find_undeclared_variables(parsed) - VARIABLES)
+        self.faults += [f"{file} speaks of {name!r}; there are {there_are}" for name in unknown]
+        for other in meta.find_referenced_templates(parsed):
+            if other is None:
+                self.faults.append(f"{file} includes a template whose name is not written down in it")
+            elif other not in self._seen:
+                self._seen.add(other)
+                self._load(other, required=True)
 
     def render(self, values: Mapping[str, Any]) -> Rendered:
         """The texts for these variables.
