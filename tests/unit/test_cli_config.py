@@ -26,7 +26,8 @@ def config(*arguments: str) -> Result:
 def shown(result: Result) -> dict[str, tuple[str, str]]:
     """Value and source by variable."""
     found = {}
-    for line in result.output.splitlines():
+    settings, _, _ = result.output.partition("\n\n")  # what is promised comes after them
+    for line in settings.splitlines():
         variable, _, rest = line.partition(" ")
         value, _, source = rest.strip().rpartition("  [")
         found[variable] = (value, source.rstrip("]"))
@@ -143,6 +144,8 @@ def test_what_follows_from_the_semantics_is_shown(environment: pytest.MonkeyPatc
     environment.setenv(f"{FIREBASE}SEMANTICS", "bounded(5)")
     result = config("--role", "sender", "--channel", "firebase")
     assert shown(result)[f"{FIREBASE}SEMANTICS"] == ("bounded(5)", "environment")
+    assert "\nfirebase → bounded(5): sent at most 5 times" in result.output
+    assert "[bounded-after_send]" in result.output
     assert shown(result)[f"{FIREBASE}MAX_ATTEMPTS"] == ("1", "default")
     result = config("--role", "sender", "--channel", "firebase", "--max-attempts", "2")
     assert shown(result)[f"{FIREBASE}MAX_ATTEMPTS"] == ("2", "flag")

@@ -15,11 +15,13 @@ from ringonce.settings import (
     Loader,
     RoleSettings,
     RouterSettings,
+    SemanticsSettings,
     SenderSettings,
     StoreSettings,
     channel_prefix,
     load,
 )
+from ringonce.tools.guarantees import lines as lines_of
 from ringonce.tools.inforce import InForce, in_force
 from ringonce.tools.roles import chosen_delays, router_command, sender_command
 
@@ -66,11 +68,23 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
     width = max(len(line.variable) for line in lines)
     for line in lines:
         click.echo(f"{line.variable:<{width}}  {line.value}  [{line.source.value}]")
+    if role == "sender" and channel is not None:
+        _tell_the_guarantee(channel, of_channel)
     # As the role itself does it, so that what is said here is what it would say.
     if role == "sender" and channel is not None:
         bootstrap.sender_settings(channel, common, of_channel, faults)
     else:
         load(kind, **common)
+
+
+def _tell_the_guarantee(channel: str, flags: Mapping[str, Any]) -> None:
+    """What the channel promises, as far as it can be told."""
+    loaded = Loader().load(SemanticsSettings, flags, channel_prefix(channel))
+    if loaded is None:
+        return
+    with contextlib.suppress(ConfigurationError):  # the role's own check says it
+        semantics = bootstrap.semantics_of(bootstrap.channel_row(channel), loaded)
+        click.echo("\n".join(["", *lines_of(channel, semantics)]))
 
 
 def _completed(lines: list[InForce], channel: str, flags: Mapping[str, Any]) -> list[InForce]:
