@@ -5,10 +5,16 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
+# Those of a fleet that names none, and those that are there for the naming; where each finds a provider on this machine.
 CHANNELS := firebase apns webhook
+FURTHER := ntfy email
 PORT_firebase := 8091
 PORT_apns := 8092
 PORT_webhook := 8093
+PORT_ntfy := 8094
+PORT_email := 8095
+TARGET_ntfy := http://127.0.0.1:$(PORT_ntfy)
+TARGET_email := smtp://127.0.0.1:$(PORT_email)
 
 BIN := .venv/bin
 LOCKED := .venv/.locked
@@ -23,6 +29,7 @@ FAIL_RATE_503 ?= 0.5
 SEED_MESSAGES ?= 100
 CHANNEL ?= firebase
 SEED ?=
+MOCKS ?= $(CHANNELS)
 MINUTES ?=
 PYTEST_FLAGS ?=
 ROUTER_FLAGS ?=
@@ -31,8 +38,8 @@ LOCK_FLAGS ?=
 SCENARIO ?=
 KEEP ?=
 
-SENDERS := $(CHANNELS:%=run-%-sender)
-RECORDERS := $(CHANNELS:%=run-%-dlq)
+SENDERS := $(patsubst %,run-%-sender,$(CHANNELS) $(FURTHER))
+RECORDERS := $(patsubst %,run-%-dlq,$(CHANNELS) $(FURTHER))
 SERVED := db-init db-shell db-truncate db-history topic-create-all topic-delete-all run-router run-router-dlq \
   $(SENDERS) $(RECORDERS) seed replay
 
@@ -49,6 +56,10 @@ $(SIGNED): export MOCK_SECRET ?= development
 $(SIGNED): export RINGONCE_CHANNELS__FIREBASE__SECRET ?= $(MOCK_SECRET)
 $(SIGNED): export RINGONCE_CHANNELS__APNS__SECRET ?= $(MOCK_SECRET)
 $(SIGNED): export RINGONCE_CHANNELS__WEBHOOK__SECRET ?= $(MOCK_SECRET)
+
+# The mock of a mail server speaks in the clear.
+run-email-sender: export RINGONCE_CHANNELS__EMAIL__STARTTLS ?= off
+run-email-sender: export RINGONCE_CHANNELS__EMAIL__FROM_ADDRESS ?= ringonce@example.org
 
 ##@ General
 
@@ -154,10 +165,10 @@ run-router: $(ENV) ## Forward notification-events by channel (ROUTER_FLAGS=...)
 run-router-dlq: $(ENV) ## Record what the router could not forward
 	@$(BIN)/router --mode dlq $(ROUTER_FLAGS)
 
-## run-CHANNEL-sender Deliver one channel: firebase, apns or webhook (SENDER_FLAGS=...)
+## run-CHANNEL-sender Deliver one channel: firebase, apns, webhook, ntfy or email (SENDER_FLAGS=...)
 .PHONY: $(SENDERS)
 $(SENDERS): run-%-sender: $(ENV)
-	@$(BIN)/sender --channel $* --target http://127.0.0.1:$(PORT_$*)/send $(SENDER_FLAGS)
+	@$(BIN)/sender --channel $* --target $(or $(TARGET_$*),http://127.0.0.1:$(PORT_$*)/send) $(SENDER_FLAGS)
 
 ## run-CHANNEL-dlq Record one channel's dead letters
 .PHONY: $(RECORDERS)
@@ -167,9 +178,9 @@ $(RECORDERS): run-%-dlq: $(ENV)
 ##@ Mock providers
 
 .PHONY: run-mocks
-run-mocks: $(ENV) ## Run the three mocks without the rest of the stand
+run-mocks: $(ENV) ## Run the three mocks without the rest of the stand (MOCKS="ntfy email" for others)
 	@pids=; trap 'kill $$pids 2>/dev/null || true; wait' EXIT; trap 'exit 0' INT TERM; \
-	for mock in $(foreach channel,$(CHANNELS),$(channel):$(PORT_$(channel))); do \
+	for mock in $(foreach channel,$(MOCKS),$(channel):$(PORT_$(channel))); do \
 	  $(BIN)/ringonce mock --name "$${mock%:*}" --port "$${mock#*:}" & pids="$$pids $$!"; \
 	done; \
 	wait
@@ -219,8 +230,9 @@ picture: $(ENV) ## Run the demo and draw docs/demo.svg from it (STAND=native or 
 	@$(BIN)/ringonce demo $(if $(STAND),--stand $(STAND)) --picture docs/demo.svg
 
 .PHONY: docs
-docs: $(ENV) ## Generate docs/configuration.md from the settings
+docs: $(ENV) ## Generate docs/configuration.md from the settings, and the tables of docs/semantics.md
 	@$(BIN)/python docs/generate_configuration.py
+	@$(BIN)/python docs/generate_semantics.py
 
 ##@ Checks and tests
 

@@ -24,7 +24,7 @@ from ringonce.runtime.lifecycle import run_async
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ringonce.channels.relay import Request
+    from ringonce.channels.http import Request
 
 IN_FLIGHT: Final = 64
 """As many as a sender has send slots."""

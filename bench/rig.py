@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from confluent_kafka import KafkaException, TopicPartition
@@ -79,7 +79,7 @@ class Rig:
 
     def ends(self, topic: str) -> int:
         """How many records were ever appended to a topic."""
-        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}  # type: ignore[no-untyped-call]
         return sum(int(future.result(10).offset) for future in self.admin.list_offsets(asked).values())
 
     def truncate(self) -> None:
@@ -193,7 +193,7 @@ class Mock:
 
 
 @contextmanager
-def mock(name: str = "firebase", *, host: str = "127.0.0.1", **knobs: object) -> Iterator[Mock]:
+def mock(name: str = "firebase", host: str = "127.0.0.1", **knobs: Any) -> Iterator[Mock]:
     """A mock provider for the length of the block; `knobs` are its faults from the start."""
     provider = Mock("127.0.0.1", free_port())
     environment = {**os.environ, **{knob: str(value) for knob, value in knobs.items()}, "MOCK_SECRET": SECRET}

@@ -19,13 +19,18 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 import click
 from pydantic import AliasChoices
 
-from ringonce.channels.registry import CHANNELS
+from ringonce.channels.registry import CATALOGUE
 from ringonce.mock.commands import mock
 from ringonce.mock.faults import Faults
 from ringonce.settings import (
     ChannelSettings,
+    DeliverySettings,
+    EmailSettings,
+    HttpSettings,
+    NtfySettings,
     RoleSettings,
     RouterSettings,
+    SemanticsSettings,
     SenderSettings,
     StoreSettings,
     channel_prefix,
@@ -91,8 +96,23 @@ ROUTER: Final = """\
 CHANNEL: Final = """\
 ## A channel's sender
 
-Read by `sender` for its own channel only, not by `sender --mode dlq`.
+Read by `sender` for its own channel only, not by `sender --mode dlq`. `TARGET`, `SECRET`, `ALLOW_HOSTS` and `BODY` are
+those of firebase, apns and webhook; ntfy and email have others, below.
 """
+
+NTFY: Final = """\
+## The channel ntfy
+
+Beside `SEMANTICS` to `HTTP_CLIENT` of the table above. [channels.md](channels.md) says what is sent.
+"""
+
+EMAIL: Final = """\
+## The channel email
+
+Beside `SEMANTICS` to `DELAYS` of the table above. [channels.md](channels.md) says what is sent.
+"""
+
+OWN: Final = ((NtfySettings, "ntfy"), (EmailSettings, "email"))
 
 OTHER: Final = """\
 ## Flags that have no variable
@@ -326,10 +346,16 @@ def cell(text: str) -> str:
 def page() -> str:
     """The whole page."""
     full = ("variable", "flag", "type", "default", "meaning")
-    names = [f"`{name.upper()}`" for name in sorted(CHANNELS)]
+    names = [f"`{name.upper()}`" for name in sorted(CATALOGUE)]
     head = HEAD.format(channels=f"{', '.join(names[:-1])} or {names[-1]}")
     prefix = str(RoleSettings.model_config["env_prefix"])
     channel = channel_prefix("<channel>")
+    shared = [
+        line
+        for kind in (SemanticsSettings, DeliverySettings, HttpSettings)
+        for line in settings(kind, sender_command, channel)
+    ]
+    ntfy, email = (settings(kind, sender_command, channel_prefix(name)) for kind, name in OWN)
     other = "".join(
         f"| `{command}` | {' | '.join(cell(text) for text in (line.flag, line.type, line.default, line.meaning))} |\n"
         for command, line in other_options()
@@ -341,7 +367,9 @@ def page() -> str:
             f"{STORE}\n{table(settings(StoreSettings, sender_command, prefix), full)}",
             f"{SENDER}\n{table(settings(SenderSettings, sender_command, prefix), full)}",
             f"{ROUTER}\n{table(settings(RouterSettings, router_command, prefix), full)}",
-            f"{CHANNEL}\n{table(settings(ChannelSettings, sender_command, channel), full)}",
+            f"{CHANNEL}\n{table([*shared, *settings(ChannelSettings, sender_command, channel)], full)}",
+            f"{NTFY}\n{table(ntfy, full)}",
+            f"{EMAIL}\n{table(email, full)}",
             f"{OTHER}{other}",
             f"{STAND}\n{table(plain_options(stand) + plain_options(stand.commands['up']), full)}",
             f"{MOCK}\n{table(plain_options(mock), full)}",

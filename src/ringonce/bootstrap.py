@@ -13,11 +13,17 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ringonce.channels.http_httpx import HttpxHttp
-from ringonce.channels.http_pyreqwest import PyreqwestHttp
-from ringonce.channels.registry import CHANNELS, ChannelRow
-from ringonce.channels.relay import BadTarget, BodyFormat, Relay
+from ringonce.carriers import kit_of
+from ringonce.channels.registry import CATALOGUE, CHANNELS, ChannelRow
 from ringonce.domain.attempt import Kept
+from ringonce.domain.semantics import (
+    BadSemantics,
+    OnExhausted,
+    OnRefused,
+    Semantics,
+    calls_per_stage,
+    declared,
+)
 from ringonce.domain.stages import DLQ, MAIN, Stage
 from ringonce.errors import ConfigurationError, WorkLeftBehind
 from ringonce.kafka.consumer import GroupConsumer
@@ -36,26 +42,27 @@ from ringonce.runtime.pipeline import DRAIN_DEADLINE, Pipeline, Profile, Surroun
 from ringonce.runtime.router import Router
 from ringonce.runtime.sender import Means, Sender
 from ringonce.settings import (
-    ChannelSettings,
+    DeliverySettings,
     Loader,
     RoleSettings,
     RouterSettings,
+    SemanticsSettings,
     SenderSettings,
     StoreSettings,
     channel_prefix,
 )
 from ringonce.store.postgres import PostgresStore
+from ringonce.store.postgres_claims import PostgresClaims
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ringonce.channels.port import HttpPort
 
 log = logging.getLogger("ringonce")
 
 
-def channel_row(name: str, rows: Mapping[str, ChannelRow] = CHANNELS) -> ChannelRow:
+def channel_row(name: str, rows: Mapping[str, ChannelRow] = CATALOGUE) -> ChannelRow:
     """The channel's row.
 
     Raises:
@@ -86,15 +93,16 @@ def check_topics(settings: RoleSettings, wanted: Sequence[TopicSpec]) -> None:
         raise ConfigurationError(refused)
 
 
-def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[str, ChannelRow] = CHANNELS) -> None:
-    """Route until `stop` is set.
+def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[str, ChannelRow] | None = None) -> None:
+    """Route until `stop` is set; `rows` are the channels there are, and those of a fleet without any named.
 
     Raises:
         RingonceError: see `ringonce.errors`.
     """
     require_descriptors()
     names = TopicNames(settings.topic_prefix)
-    configured = [channel_row(name, rows) for name in settings.channel_names or rows]
+    known, usual = (CATALOGUE, CHANNELS) if rows is None else (rows, rows)
+    configured = [channel_row(name, known) for name in settings.channel_names or usual]
     wanted = [
         spec
         for spec in specs(names, {row.name: row.ladder for row in configured})
@@ -158,7 +166,7 @@ def channel_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
 
 async def run_sender(
     settings: SenderSettings,
-    channel: ChannelSettings,
+    channel: DeliverySettings,
     row: ChannelRow,
     stop: asyncio.Event,
     *,
@@ -173,7 +181,9 @@ async def run_sender(
     row = with_settings(row, channel)
     names = TopicNames(settings.topic_prefix)
     stages = {names.stage(row.name, stage.name): stage for stage in row.ladder.consumed()}
-    relay = make_relay(row, channel)
+    kit = kit_of(row)
+    kit.build(row, channel)
+    semantics = semantics_of(row, channel)
     touched = {*stages, names.stage(row.name, DLQ)}
     await asyncio.to_thread(
         check_topics, settings, [spec for spec in channel_specs(names, row) if spec.name in touched]
@@ -182,6 +192,8 @@ async def run_sender(
     if from_latest:
         await asyncio.to_thread(skip_backlog, membership_of(settings, consumer), names.stage(row.name, MAIN))
     profile = Profile(consumer, consumer, row.name, row.channel, stages)
+    database_url = settings.database_url.get_secret_value()
+    claims = PostgresClaims(database_url, f"ringonce-{consumer}", consumer, row.name, settings.node_id)
 
     def handler(pipeline: Pipeline) -> Sender:
         producer = ProducerThread(
@@ -189,22 +201,26 @@ async def run_sender(
         )
         producer.start()
         means = Means(
-            relay,
-            make_http(channel),
+            kit.carry(row, channel, pipeline.around.clock.now),
             producer,
             names,
             Random(),  # noqa: S311 - jitter, no secret
             channel.max_in_flight,
-            channel.max_attempts,
+            calls_of(semantics, channel),
             channel.breaker_period,
             Kept(settings.attempts),
+            semantics,
+            claims,
         )
         return Sender(pipeline, row, means)
 
-    await _run(settings, profile, stop, handler)
+    try:
+        await _run(settings, profile, stop, handler)
+    finally:
+        await claims.close()
 
 
-def with_settings(row: ChannelRow, channel: ChannelSettings) -> ChannelRow:
+def with_settings(row: ChannelRow, channel: DeliverySettings) -> ChannelRow:
     """The channel's row with the delays that were set.
 
     Raises:
@@ -218,22 +234,22 @@ def with_settings(row: ChannelRow, channel: ChannelSettings) -> ChannelRow:
         raise ConfigurationError([str(error)]) from None
 
 
-def make_relay(row: ChannelRow, channel: ChannelSettings) -> Relay:
-    """What builds the channel's calls.
+def semantics_of(row: ChannelRow, channel: SemanticsSettings) -> Semantics:
+    """What the channel promises: as declared, or its protocol's own.
 
     Raises:
-        ConfigurationError: the target is no URL, or an allowed host no host:port.
+        ConfigurationError: it cannot be read, or not be kept over the channel's protocol.
     """
-    secret = channel.secret.get_secret_value().encode()
+    refused, exhausted = OnRefused(channel.on_refused), OnExhausted(channel.on_exhausted)
     try:
-        return Relay(row, channel.target, secret, BodyFormat(channel.body), channel.allow_hosts)
-    except BadTarget as error:
-        raise ConfigurationError([f"{channel_prefix(row.name)}TARGET or ALLOW_HOSTS: {error}"]) from None
+        return declared(row.protocol.name, channel.semantics, refused, exhausted)
+    except BadSemantics as error:
+        raise ConfigurationError([f"{channel_prefix(row.name)}SEMANTICS: {error}"]) from None
 
 
-def make_http(channel: ChannelSettings) -> HttpPort:
-    """The HTTP client that was chosen."""
-    return PyreqwestHttp() if channel.http_client == "pyreqwest" else HttpxHttp()
+def calls_of(semantics: Semantics, channel: DeliverySettings) -> int:
+    """Provider calls within one stage: as set, or the semantics' own."""
+    return calls_per_stage(semantics, channel.max_attempts if "max_attempts" in channel.model_fields_set else None)
 
 
 async def _run(
@@ -277,7 +293,7 @@ def _consumer(settings: RoleSettings, profile: Profile, owner: Owner) -> Consume
 
 def run_dry(
     settings: StoreSettings,
-    channel: ChannelSettings,
+    channel: DeliverySettings,
     row: ChannelRow,
     show: Callable[[str], None],
     stop: threading.Event,
@@ -292,13 +308,13 @@ def run_dry(
     stages = {names.stage(row.name, stage.name): stage.name for stage in row.ladder.consumed()}
     check_topics(settings, [spec for spec in channel_specs(names, row) if spec.name in stages])
     membership = membership_of(settings, f"{row.name}-dry-run-{settings.node_id}")
-    dry_run = DryRun(row, stages, make_relay(row, channel), SystemClock(), show)
+    dry_run = DryRun(row, stages, kit_of(row).build(row, channel), SystemClock(), show)
     dry_run.run(stop, lambda member: GroupConsumer(membership, list(stages), member))
 
 
 def sender_settings(
     channel: str, flags: Mapping[str, Any], channel_flags: Mapping[str, Any], faults: Sequence[str] = ()
-) -> tuple[SenderSettings, ChannelSettings]:
+) -> tuple[SenderSettings, DeliverySettings]:
     """Both parts of a sender's settings; `faults` have been found before.
 
     Raises:
@@ -307,13 +323,19 @@ def sender_settings(
     loader = Loader()
     loader.faults += faults
     settings = loader.load(SenderSettings, flags)
-    of_channel = loader.load(ChannelSettings, channel_flags, channel_prefix(channel))
+    row = channel_row(channel)
+    kit = kit_of(row)
+    of_channel = loader.load(kit.settings, channel_flags, channel_prefix(channel))
+    # Without the rest too: whoever has to set a target shall not have to come back for the semantics.
+    alone = Loader().load(SemanticsSettings, channel_flags, channel_prefix(channel))
+    checks: list[Callable[[], object]] = [] if alone is None else [lambda: semantics_of(row, alone)]
     if of_channel is not None:
-        for check in (with_settings, make_relay):
-            try:
-                check(channel_row(channel), of_channel)
-            except ConfigurationError as error:
-                loader.faults += error.faults
+        checks += [lambda: with_settings(row, of_channel), lambda: kit.build(row, of_channel)]
+    for check in checks:
+        try:
+            check()
+        except ConfigurationError as error:
+            loader.faults += error.faults
     loader.check()
     assert settings is not None and of_channel is not None  # noqa: S101, PT018 - check() has raised otherwise
     return settings, of_channel

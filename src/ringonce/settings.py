@@ -70,7 +70,7 @@ class RouterSettings(RoleSettings):
     """What the router needs."""
 
     channel_names: Annotated[tuple[str, ...] | None, NoDecode] = None
-    """The configured channels, separated by commas; all that the product knows when unset."""
+    """The configured channels, separated by commas; firebase, apns and webhook when unset."""
 
     @field_validator("channel_names", mode="before")
     @classmethod
@@ -96,36 +96,12 @@ class _Environment(EnvSettingsSource):
             return value
 
 
-class ChannelSettings(BaseSettings):
-    """What a sender needs to know of its channel: `RINGONCE_CHANNELS__<NAME>__*`."""
+class _OwnSettings(BaseSettings):
+    """Settings of one channel: `RINGONCE_CHANNELS__<NAME>__*`."""
 
     model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
         frozen=True, extra="ignore", populate_by_name=True, env_nested_delimiter="__"
     )
-
-    target: str = Field(min_length=1)
-    """Where to post; for webhook, where to post what has no target of its own."""
-    secret: SecretStr = Field(min_length=1)
-    """Signs the body of every call."""
-    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """`host:port` of targets that may be called beside `target`'s own, separated by commas."""
-    body: Literal["json", "protobuf"] = "json"
-    """What is posted: the notification's canonical JSON, or the payload's own bytes."""
-    max_in_flight: int = Field(64, ge=1, le=4096)
-    """Send slots."""
-    max_attempts: int = Field(3, ge=1, le=20)
-    """Provider calls within one stage."""
-    breaker_period: float = Field(5.0, gt=0, le=3600)
-    """Seconds for which the circuit breaker stays open before it lets a probe through."""
-    http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
-    """What speaks HTTP: pyreqwest is several times faster, httpx the second implementation of the same port."""
-    delays: dict[str, Seconds] = Field(default_factory=dict)
-    """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""
-
-    @field_validator("allow_hosts", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        return _words(value)
 
     @classmethod
     def settings_customise_sources(
@@ -140,6 +116,89 @@ class ChannelSettings(BaseSettings):
         assert isinstance(env_settings, EnvSettingsSource)  # noqa: S101 - for the type checker
         prefix, delimiter = env_settings.env_prefix, env_settings.env_nested_delimiter
         return init_settings, _Environment(settings_cls, env_prefix=prefix, env_nested_delimiter=delimiter)
+
+
+class SemanticsSettings(_OwnSettings):
+    """What a channel promises (docs/semantics.md)."""
+
+    semantics: str = ""
+    """`effectively-once`, `at-most-once` or `bounded(n)`; the protocol's own when unset (docs/semantics.md)."""
+    on_exhausted: Literal["drop", "dlq"] = "drop"
+    """Under `bounded(n)`: what becomes of a record that has been sent n times."""
+    on_refused: Literal["retry", "unknown"] = "retry"
+    """Under `at-most-once`: whether a refusal (408, 409, 5xx) means that nothing was done, or that nobody can tell."""
+
+
+class DeliverySettings(SemanticsSettings):
+    """What a sender needs to know of its channel, whatever its protocol."""
+
+    max_in_flight: int = Field(64, ge=1, le=4096)
+    """Send slots."""
+    max_attempts: int = Field(3, ge=1, le=20)
+    """Provider calls within one stage; under `bounded(n)` one unless it is set."""
+    breaker_period: float = Field(5.0, gt=0, le=3600)
+    """Seconds for which the circuit breaker stays open before it lets a probe through."""
+    delays: dict[str, Seconds] = Field(default_factory=dict)
+    """Seconds by retry stage, in place of the stage's own: `RINGONCE_CHANNELS__FIREBASE__DELAYS={"retry-30s": 2}`."""
+
+
+class HttpSettings(DeliverySettings):
+    """What a channel that speaks HTTP needs beside."""
+
+    http_client: Literal["pyreqwest", "httpx"] = "pyreqwest"
+    """What speaks HTTP: pyreqwest is several times faster, httpx the second implementation of the same port."""
+
+
+class ChannelSettings(HttpSettings):
+    """What a channel needs whose protocol is our signed POST."""
+
+    target: str = Field(min_length=1)
+    """Where to post; for webhook, where to post what has no target of its own."""
+    secret: SecretStr = Field(min_length=1)
+    """Signs the body of every call."""
+    allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """`host:port` of targets that may be called beside `target`'s own, separated by commas."""
+    body: Literal["json", "protobuf"] = "json"
+    """What is posted: the notification's canonical JSON, or the payload's own bytes."""
+
+    @field_validator("allow_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return _words(value)
+
+
+class NtfySettings(HttpSettings):
+    """What the channel ntfy needs."""
+
+    target: str = Field(min_length=1)
+    """The ntfy server's URL; a notification's target is the topic."""
+    token: SecretStr = SecretStr("")
+    """The access token; none for a server that anybody may publish to."""
+    topic: str = Field("", pattern=r"^[A-Za-z0-9_-]{0,64}$")
+    """The topic of notifications without a target; without it they are rejected."""
+
+
+class EmailSettings(DeliverySettings):
+    """What the channel email needs."""
+
+    target: str = Field(min_length=1)
+    """The mail server: `smtps://host:465` speaks TLS from the first byte, `smtp://host:587` after STARTTLS."""
+    from_address: str = Field(min_length=1)
+    """Whom mails come from: `news@example.org`, or `Example <news@example.org>`."""
+    username: str = ""
+    """For a server that wants to know whom it serves; needs `PASSWORD`."""
+    password: SecretStr = SecretStr("")
+    """The user's."""
+    starttls: Literal["required", "off"] = "required"
+    """Whether `smtp://` refuses a server without STARTTLS, or speaks in the clear: for a server on this machine."""
+    ca_file: str = ""
+    """PEM file with the certificates to trust instead of the system's."""
+    templates: str = ""
+    """Folder with `<template>.txt` and, if wanted, `<template>.html` (Jinja2); the package's own without."""
+    template: str = Field("notification", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    """Which template mails are made from."""
+    unsubscribe: str = ""
+    """List-Unsubscribe: a `mailto:` or `https:` URL, with `{id}` and `{user}` for the notification's and its user's."""
 
 
 def _words(value: object) -> object:

@@ -97,7 +97,8 @@ class MemoryStore:
         if before is None:
             self.rows[row.key] = row
         elif (row.status is Status.DELIVERED and before.status is not Status.DELIVERED) or (
-            before.status is Status.UNKNOWN and row.status is not Status.UNKNOWN
+            before.status is Status.UNKNOWN
+            and (row.status is not Status.UNKNOWN or row.maybe_reached > before.maybe_reached)
         ):
             self.rows[row.key] = row._replace(maybe_reached=row.maybe_reached or before.maybe_reached)
 

@@ -76,7 +76,11 @@ def test_what_is_no_duration(text: str) -> None:
                 "RINGONCE_CHANNELS__FIREBASE__MAX_ATTEMPTS: ",
             ],
         ),
-        ("sender", ["--channel", "pigeon"], ["there is no channel 'pigeon'; there are apns, firebase, webhook"]),
+        (
+            "sender",
+            ["--channel", "pigeon"],
+            ["there is no channel 'pigeon'; there are apns, email, firebase, ntfy, webhook"],
+        ),
     ],
 )
 def test_missing_settings_are_one_message_and_exit_3(entry: str, arguments: list[str], faults: list[str]) -> None:

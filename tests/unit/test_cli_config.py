@@ -26,7 +26,8 @@ def config(*arguments: str) -> Result:
 def shown(result: Result) -> dict[str, tuple[str, str]]:
     """Value and source by variable."""
     found = {}
-    for line in result.output.splitlines():
+    settings, _, _ = result.output.partition("\n\n")  # what is promised comes after them
+    for line in settings.splitlines():
         variable, _, rest = line.partition(" ")
         value, _, source = rest.strip().rpartition("  [")
         found[variable] = (value, source.rstrip("]"))
@@ -72,6 +73,9 @@ def test_a_senders_settings_with_their_sources() -> None:
         f"{FIREBASE}BODY": ("json", "default"),
         f"{FIREBASE}MAX_IN_FLIGHT": ("64", "default"),
         f"{FIREBASE}MAX_ATTEMPTS": ("2", "flag"),
+        f"{FIREBASE}SEMANTICS": ("effectively-once", "default"),
+        f"{FIREBASE}ON_EXHAUSTED": ("drop", "default"),
+        f"{FIREBASE}ON_REFUSED": ("retry", "default"),
         f"{FIREBASE}BREAKER_PERIOD": ("5", "default"),
         f"{FIREBASE}HTTP_CLIENT": ("pyreqwest", "default"),
         f"{FIREBASE}DELAYS": ("retry-30s=2, retry-5m=9", "flag and environment"),
@@ -133,6 +137,34 @@ def test_delays_are_those_of_the_stages_where_nobody_sets_them(environment: pyte
     result = config("--role", "sender", "--channel", "firebase", "--delay", "retry-1h=2s")
     assert isinstance(result.exception, ConfigurationError)
     assert shown(result)[f"{FIREBASE}DELAYS"] == ("retry-1h=2", "flag")
+
+
+def test_what_follows_from_the_semantics_is_shown(environment: pytest.MonkeyPatch) -> None:
+    """Under a bound one call per stage, unless more are asked for."""
+    environment.setenv(f"{FIREBASE}SEMANTICS", "bounded(5)")
+    result = config("--role", "sender", "--channel", "firebase")
+    assert shown(result)[f"{FIREBASE}SEMANTICS"] == ("bounded(5)", "environment")
+    assert "\nfirebase → bounded(5): sent at most 5 times" in result.output
+    assert "[bounded-after_send]" in result.output
+    assert shown(result)[f"{FIREBASE}MAX_ATTEMPTS"] == ("1", "default")
+    result = config("--role", "sender", "--channel", "firebase", "--max-attempts", "2")
+    assert shown(result)[f"{FIREBASE}MAX_ATTEMPTS"] == ("2", "flag")
+
+
+@pytest.mark.parametrize(
+    ("semantics", "what"),
+    [("exactly-once", "it must be effectively-once"), ("bounded(0)", "from 1"), ("bounded(-3)", "from 1")],
+)
+def test_bad_semantics_are_a_fault_among_the_others(environment: pytest.MonkeyPatch, semantics: str, what: str) -> None:
+    """In one message with a target that is missing."""
+    environment.delenv(f"{FIREBASE}TARGET")
+    result = config("--role", "sender", "--channel", "firebase", "--semantics", semantics)
+    assert isinstance(result.exception, ConfigurationError)
+    assert result.exception.exit_code == 3
+    [target, bad] = sorted(result.exception.faults, key=lambda fault: "SEMANTICS" in fault)
+    assert target == f"{FIREBASE}TARGET is not set"
+    assert bad.startswith(f"{FIREBASE}SEMANTICS: ")
+    assert what in bad
 
 
 @pytest.mark.parametrize("arguments", [["--role", "sender"], ["--role", "router", "--channel", "apns"]])

@@ -35,16 +35,22 @@ EXAMPLES = {
     "DATABASE_URL": ("postgresql://database/ringonce", "**********"),
     "RINGONCE_ATTEMPTS": ("all", "all"),
     "RINGONCE_CHANNEL_NAMES": ("firebase, apns", ("firebase", "apns")),
+    "RINGONCE_CHANNELS__WEBHOOK__SEMANTICS": ("bounded(5)", "bounded(5)"),
+    "RINGONCE_CHANNELS__WEBHOOK__ON_EXHAUSTED": ("dlq", "dlq"),
+    "RINGONCE_CHANNELS__WEBHOOK__ON_REFUSED": ("unknown", "unknown"),
+    "RINGONCE_CHANNELS__WEBHOOK__MAX_IN_FLIGHT": ("8", 8),
+    "RINGONCE_CHANNELS__WEBHOOK__MAX_ATTEMPTS": ("2", 2),
+    "RINGONCE_CHANNELS__WEBHOOK__BREAKER_PERIOD": ("30", 30.0),
+    "RINGONCE_CHANNELS__WEBHOOK__DELAYS": ('{"retry-30s": 2}', {"retry-30s": 2.0}),
+    "RINGONCE_CHANNELS__WEBHOOK__HTTP_CLIENT": ("httpx", "httpx"),
     "RINGONCE_CHANNELS__WEBHOOK__TARGET": ("https://relay.example/send", "https://relay.example/send"),
     "RINGONCE_CHANNELS__WEBHOOK__SECRET": ("hush", "**********"),
     "RINGONCE_CHANNELS__WEBHOOK__ALLOW_HOSTS": ("a.example:443,b.example:443", ("a.example:443", "b.example:443")),
     "RINGONCE_CHANNELS__WEBHOOK__BODY": ("protobuf", "protobuf"),
-    "RINGONCE_CHANNELS__WEBHOOK__MAX_IN_FLIGHT": ("8", 8),
-    "RINGONCE_CHANNELS__WEBHOOK__MAX_ATTEMPTS": ("2", 2),
-    "RINGONCE_CHANNELS__WEBHOOK__BREAKER_PERIOD": ("30", 30.0),
-    "RINGONCE_CHANNELS__WEBHOOK__HTTP_CLIENT": ("httpx", "httpx"),
-    "RINGONCE_CHANNELS__WEBHOOK__DELAYS": ('{"retry-30s": 2}', {"retry-30s": 2.0}),
 }
+
+OWN = tuple(channel_prefix(name) for _, name in generator.OWN)
+"""Of channels with settings of their own."""
 
 
 def documented_variables() -> list[str]:
@@ -53,6 +59,7 @@ def documented_variables() -> list[str]:
     return [
         found.replace("<CHANNEL>", "WEBHOOK")
         for found in re.findall(r"^\| `([A-Z_<>]+)` \|", roles, flags=re.MULTILINE)
+        if not found.startswith(OWN)
     ]
 
 

@@ -216,7 +216,7 @@ def test_an_interrupted_one_says_how_far_it_got_and_how_to_go_on(
         (("--channel", "apns", "--router"), "say whose DLQ: either --channel, or --router with --fix-channel"),
         (("--router",), "--router needs --fix-channel: only what came without a channel can be repaired"),
         (("--channel", "apns", "--fix-channel", "apns"), "--fix-channel is for --router"),
-        (("--channel", "pigeon"), "there is no channel 'pigeon'; there are apns, firebase, webhook"),
+        (("--channel", "pigeon"), "there is no channel 'pigeon'; there are apns, email, firebase, ntfy, webhook"),
         (("--channel", "apns", "--ids-file", "/nowhere/ids"), "--ids-file /nowhere/ids: No such file or directory"),
         (("--channel", "apns", "--ids-file", "/dev/null"), "--ids-file /dev/null: there is no id in it"),
         (("--channel", "apns", "--name", "a b"), "--name 'a b' is not 1 to 100 letters"),

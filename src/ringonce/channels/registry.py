@@ -1,4 +1,4 @@
-"""The channels, one row each: a literal mapping, and the only place that a new channel is entered."""
+"""The channels, one row each: literal mappings, and the only place that a new channel is entered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ringonce.domain.classify import RELAY, Protocol
+from ringonce.domain.classify import NTFY, RELAY, SMTP, Protocol
 from ringonce.domain.notification import Channel
 from ringonce.domain.stages import STANDARD, Ladder
 
@@ -40,3 +40,13 @@ ROWS: Final = (
 )
 
 CHANNELS: Final = {row.name: row for row in ROWS}
+"""What a fleet consists of where nobody names its channels."""
+
+FURTHER: Final = (
+    ChannelRow(Channel.EMAIL, protocol=SMTP),
+    ChannelRow(Channel.NTFY, protocol=NTFY),
+)
+"""Channels that are there for the naming (RINGONCE_CHANNEL_NAMES): they need servers of their own."""
+
+CATALOGUE: Final = {**CHANNELS, **{row.name: row for row in FURTHER}}
+"""Every channel that the product knows."""

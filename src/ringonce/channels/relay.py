@@ -9,11 +9,13 @@ from __future__ import annotations
 import hmac
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import orjson
 
+from ringonce.channels.http import Request
+from ringonce.channels.port import BadTarget
 from ringonce.channels.registry import Destinations
 
 if TYPE_CHECKING:
@@ -35,18 +37,6 @@ class BodyFormat(StrEnum):
 
 
 _CONTENT_TYPES: Final = {BodyFormat.JSON: "application/json", BodyFormat.PROTOBUF: "application/protobuf"}
-
-
-class BadTarget(ValueError):  # noqa: N818 - what the message brought
-    """The notification's target cannot or may not be called; the message says why, without the target."""
-
-
-class Request(NamedTuple):
-    """One call, built once and used for all its tries."""
-
-    url: str
-    headers: dict[str, str]
-    body: bytes
 
 
 def host_port(url: str) -> str:

@@ -16,6 +16,7 @@ TOO_MANY_REQUESTS: Final = 429
 REQUEST_TIMEOUT: Final = 408
 CONFLICT: Final = 409
 ADDRESS_DEAD: Final = frozenset({404, 410})
+NOT_ALLOWED: Final = frozenset({401, 403})
 LONGEST_RETRY_AFTER: Final = 7 * 86_400.0
 
 
@@ -25,15 +26,23 @@ class Protocol:
 
     `keyed`: the request carried an idempotency key, so a 409 may mean that the first call is still running.
     `addresses_die`: 404 and 410 speak of the address, not of the request.
+    `credentialed`: 401 and 403 speak of credentials of ours, which somebody has to set right: no message's fault.
     """
 
     name: str
     keyed: bool
     addresses_die: bool
+    credentialed: bool = False
 
 
 RELAY: Final = Protocol("relay", keyed=True, addresses_die=False)
 """Our signed POST to a provider's relay or a partner's endpoint."""
+
+NTFY: Final = Protocol("ntfy", keyed=False, addresses_die=False, credentialed=True)
+"""A POST to a topic of an ntfy server (https://docs.ntfy.sh/publish/)."""
+
+SMTP: Final = Protocol("smtp", keyed=False, addresses_die=True, credentialed=True)
+"""Mail submission (RFC 5321, RFC 6409); its replies are read in `channels.email`."""
 
 
 def classify_status(protocol: Protocol, status: int, headers: Mapping[str, str], now: float) -> Outcome:
@@ -51,6 +60,9 @@ def classify_status(protocol: Protocol, status: int, headers: Mapping[str, str],
         return Throttled(status, read_retry_after(headers.get("retry-after"), now))
     if status == REQUEST_TIMEOUT or 500 <= status < 600 or (status == CONFLICT and protocol.keyed):  # noqa: PLR2004
         return Refused(status, read_retry_after(headers.get("retry-after"), now))
+    if protocol.credentialed and status in NOT_ALLOWED:
+        # Every call will meet it, the breaker opens, and everything waits for whoever is alarmed.
+        return Refused(status)
     if protocol.addresses_die and status in ADDRESS_DEAD:
         return Gone(status)
     return Rejected(f"rejected with status {status}", status)

@@ -38,9 +38,7 @@ def _counts(texts: tuple[str, ...]) -> dict[str, int]:
 
 
 @click.command()
-@click.option(
-    "--channels", envvar="RINGONCE_CHANNEL_NAMES", help="The configured channels, separated by commas; all without."
-)
+@click.option("--channels", envvar="RINGONCE_CHANNEL_NAMES", help="The configured channels, separated by commas.")
 @click.option("--only", multiple=True, metavar="ROLE", help="Run these roles only: router, firebase, firebase-dlq …")
 @click.option("--processes", multiple=True, metavar="CHANNEL=N", help="Several senders for a channel.")
 @click.option("--delay", "delays", multiple=True, metavar="STAGE=TIME", help="A stage's delay, for every sender.")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ringonce.channels.relay import BadTarget
+from ringonce.channels.port import BadTarget
 from ringonce.runtime.envelope import Envelope, open_record
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
+    from ringonce.channels.port import Addresses
     from ringonce.channels.registry import ChannelRow
-    from ringonce.channels.relay import Relay
     from ringonce.kafka.consumer import GroupConsumer, Member
     from ringonce.kafka.port import Offsets, Partition
     from ringonce.runtime.clock import Clock
@@ -25,11 +25,16 @@ class DryRun:
     """
 
     def __init__(
-        self, row: ChannelRow, stages: Mapping[str, str], relay: Relay, clock: Clock, show: Callable[[str], None]
+        self,
+        row: ChannelRow,
+        stages: Mapping[str, str],
+        addresses: Addresses,
+        clock: Clock,
+        show: Callable[[str], None],
     ) -> None:
         self._row = row
         self._stages = stages
-        self._relay = relay
+        self._addresses = addresses
         self._clock = clock
         self._show = show
 
@@ -50,7 +55,7 @@ class DryRun:
         if envelope.expires_at is not None and envelope.expires_at <= self._clock.now():
             return "expired"
         try:
-            self._relay.destination(envelope.notification)
+            self._addresses.destination(envelope.notification)
         except BadTarget as error:
             return f"dlq, {error}"
         return f"send, Idempotency-Key {envelope.identity.key}"

@@ -34,23 +34,24 @@ HOLD_PAUSE: Final = 1.0
 def fold(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
     """One row per key, sorted by key, as the database would have ended up with one by one.
 
-    `delivered` replaces any other status, every status replaces `unknown`, otherwise the first stays. Whatever is
-    replaced, that it may have reached the provider is kept.
+    `delivered` replaces any other status, every status replaces `unknown`, as does an `unknown` that may have reached
+    the provider one that says nothing of it; otherwise the first stays. Whatever is replaced, that it may have reached
+    the provider is kept.
     """
     kept: dict[tuple[str, str], HistoryRow] = {}
     for row in rows:
         before = kept.get(row.key)
         if before is None:
             kept[row.key] = row
-        elif _replaces(row.status, before.status):
+        elif _replaces(row, before):
             kept[row.key] = row._replace(maybe_reached=row.maybe_reached or before.maybe_reached)
     return [kept[key] for key in sorted(kept)]
 
 
-def _replaces(status: Status, before: Status) -> bool:
-    if status is before or before is Status.DELIVERED:
-        return False
-    return status is Status.DELIVERED or before is Status.UNKNOWN
+def _replaces(row: HistoryRow, before: HistoryRow) -> bool:
+    if row.status is before.status:
+        return row.status is Status.UNKNOWN and row.maybe_reached > before.maybe_reached
+    return before.status is Status.UNKNOWN or row.status is Status.DELIVERED
 
 
 class Recorder:

@@ -12,18 +12,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ringonce.channels.port import BadTarget
 from ringonce.channels.registry import Destinations
-from ringonce.channels.relay import BadTarget
 from ringonce.domain.attempt import Kept
 from ringonce.domain.disposition import Disposition, Forward, Hold, Reason, Record, Skip, Status, decide, defer
 from ringonce.domain.outcome import Delivered, Outcome, Rejected, describe, is_failure
+from ringonce.domain.semantics import EFFECTIVELY_ONCE, Semantics
 from ringonce.runtime.breaker import Gate
 from ringonce.runtime.forwarder import Forwarder
 from ringonce.runtime.gatekeeper import Gatekeeper
+from ringonce.runtime.guard import guard_for
 from ringonce.runtime.lanes import Lanes
 from ringonce.runtime.logbook import Logbook
 from ringonce.runtime.parking import Parking
 from ringonce.runtime.roots import Roots
+from ringonce.runtime.surety import Surety
 from ringonce.runtime.tries import Courier, Ending
 from ringonce.runtime.work import Phase
 
@@ -31,9 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Sequence
     from random import Random
 
-    from ringonce.channels.port import HttpPort
+    from ringonce.channels.port import Carrier
     from ringonce.channels.registry import ChannelRow
-    from ringonce.channels.relay import Relay
     from ringonce.kafka.port import Partition
     from ringonce.kafka.thread import ProducerThread
     from ringonce.kafka.topics import TopicNames
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from ringonce.runtime.pipeline import Pipeline
     from ringonce.runtime.tries import Finding
     from ringonce.runtime.work import Work
+    from ringonce.store.claims import Claims
 
 AHEAD: Final = 2
 """Records that wait behind the gate for each send slot: enough to keep the slots busy, few enough to stay fresh."""
@@ -51,13 +54,15 @@ SCOUT: Final = 1.0
 
 FLUSH: Final = 5.0
 
+WITHHELD: Final = frozenset({Ending.RULED, Ending.UNSURE})
+"""Endings that are the semantics' doing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Means:
     """What a sender delivers with, beside what every role has."""
 
-    relay: Relay
-    http: HttpPort
+    carrier: Carrier
     producer: ProducerThread
     names: TopicNames
     random: Random
@@ -65,6 +70,8 @@ class Means:
     max_attempts: int
     breaker_period: float
     kept: Kept = Kept.FAILURES
+    semantics: Semantics = EFFECTIVELY_ONCE
+    claims: Claims | None = None
 
 
 class Sender:
@@ -77,19 +84,28 @@ class Sender:
         self._clock = clock
         self._breaker_period = means.breaker_period
         self._recorder = pipeline.recorder
-        self._relay = means.relay
-        self._http = means.http
+        self._carrier = means.carrier
         self._producer = means.producer
         self._roots = Roots()
+        surety = Surety(
+            row.name,
+            f"{pipeline.around.node}/{means.random.getrandbits(32):08x}",
+            clock,
+            emit,
+            ours=pipeline.may_publish,
+            settled=pipeline.settled,
+            abandoned=pipeline.abandoned,
+            again=lambda work: self._gatekeeper.resubmit([work]),
+        )
+        self._guard = guard_for(means.semantics, means.claims, surety)
         self._courier = Courier(
-            means.relay,
-            means.http,
-            row.protocol,
+            means.carrier,
             clock,
             means.random,
             means.max_attempts,
             pipeline.around.failpoints,
             means.kept,
+            self._guard.around,
         )
         self._logbook = Logbook(pipeline.around.store, pipeline.around.node, row.name, emit)
         self._lanes = Lanes(means.max_in_flight, clock, self._make_gate)
@@ -101,7 +117,7 @@ class Sender:
             self._roots,
             wanted=self._wanted,
             admit=self._admit,
-            skip=pipeline.settled,
+            skip=self._guard.skip,
         )
         self._forwarder = Forwarder(
             means.producer,
@@ -146,7 +162,7 @@ class Sender:
             self._apply(work, Record(Status.EXPIRED), work.outcome)
             return
         try:
-            destination = self._relay.destination(notification)
+            destination = self._carrier.destination(notification)
         except BadTarget as error:
             self._reject(work, str(error))
             return
@@ -216,6 +232,13 @@ class Sender:
 
     def _probed(self, work: Work, lane: Lane, finding: Finding) -> None:
         outcome = finding.outcome
+        if finding.ending in WITHHELD:
+            if outcome is None:
+                lane.gate.give_back()
+            else:
+                lane.gate.probed(ok=not is_failure(outcome), cause=describe(outcome))
+            self._withheld(work, finding)
+            return
         if finding.ending is Ending.EXPIRED or outcome is None:
             lane.gate.give_back()
             self._apply(work, Record(Status.EXPIRED), outcome)
@@ -236,7 +259,9 @@ class Sender:
         if outcome is not None:
             failed = is_failure(outcome)
             lane.gate.delivered(ok=not failed, cause=describe(outcome) if failed else "")
-        if finding.ending is Ending.EXPIRED or outcome is None:
+        if finding.ending in WITHHELD:
+            self._withheld(work, finding)
+        elif finding.ending is Ending.EXPIRED or outcome is None:
             self._apply(work, Record(Status.EXPIRED), outcome)
         elif finding.ending is Ending.INTERRUPTED and work.tenure.leaving and not work.learned:
             self._pipeline.abandoned(work)  # its next owner tries again, with all its tries
@@ -244,6 +269,17 @@ class Sender:
             self._put_off(work, lane)  # it keeps what it spent
         else:
             self._decide(work, outcome)
+
+    def _withheld(self, work: Work, finding: Finding) -> None:
+        """The channel's semantics did not let it be sent, or not again."""
+        if finding.ruling is not None:
+            self._apply(work, finding.ruling, finding.cause or finding.outcome)
+            return
+        work.phase = Phase.QUEUED
+        if work.tenure.leaving:
+            self._leave_behind(work, ours=not work.tenure.closed)
+        else:
+            self._gatekeeper.resubmit([work])
 
     def _put_off(self, work: Work, lane: Lane) -> None:
         """Its breaker is open."""
@@ -266,15 +302,15 @@ class Sender:
     def _defer(self, work: Work, reason: Reason) -> None:
         self._apply(work, defer(reason, work.situation(), self._row.ladder, self._clock.now()), work.outcome)
 
-    def _apply(self, work: Work, disposition: Disposition, outcome: Outcome | None) -> None:
-        """Carry out what was decided."""
+    def _apply(self, work: Work, disposition: Disposition, outcome: Outcome | str | None) -> None:
+        """Carry out what was decided; `outcome`, or what stands for it, is written down as the error."""
         match disposition:
             case Record(status) if work.tenure.closed and status is not Status.DELIVERED:
                 self._pipeline.abandoned(work)  # its next owner sees for itself
             case Record(status):
                 work.phase = Phase.SETTLING
                 delivered = isinstance(outcome, Delivered)
-                error = None if outcome is None or delivered else describe(outcome)
+                error = _error(outcome)
                 sent_at = self._clock.now() if delivered else None
                 self._recorder.submit(work.row(self._row.name, status, error, sent_at=sent_at), work)
             case Forward():
@@ -347,11 +383,12 @@ class Sender:
 
     def waits(self) -> bool:
         """See `Handler.waits`."""
-        return self._gatekeeper.held or self._forwarder.held or len(self._parking) > 0 or bool(self._lanes.open_gates())
+        held = self._gatekeeper.held or self._guard.held or self._forwarder.held
+        return held or len(self._parking) > 0 or bool(self._lanes.open_gates())
 
     def tasks(self) -> list[Coroutine[object, object, None]]:
         """See `Handler.tasks`."""
-        return [self._gatekeeper.run(), self._logbook.run()]
+        return [self._gatekeeper.run(), self._logbook.run(), *self._guard.tasks()]
 
     def cancel(self) -> None:
         """See `Handler.cancel`."""
@@ -362,5 +399,12 @@ class Sender:
         """See `Handler.close`."""
         left = await asyncio.get_running_loop().run_in_executor(None, self._producer.stop, FLUSH)
         await self._logbook.written()
-        await self._http.close()
+        await self._carrier.close()
         return left
+
+
+def _error(outcome: Outcome | str | None) -> str | None:
+    """What stands in `last_error`."""
+    if outcome is None or isinstance(outcome, str):
+        return outcome
+    return None if isinstance(outcome, Delivered) else describe(outcome)

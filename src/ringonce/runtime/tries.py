@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tenacity import AsyncRetrying, RetryCallState
 
-from ringonce.channels.port import NoReply, NotConnected
+from ringonce.channels.port import Unsendable
 from ringonce.domain.attempt import Attempt, Kept
 from ringonce.domain.backoff import LONGEST_HONOURED, pause
-from ringonce.domain.classify import Protocol, classify_status
 from ringonce.domain.outcome import (
     Delivered,
     Indeterminate,
-    NotSent,
     Outcome,
     Rejected,
     http_status,
@@ -28,13 +26,16 @@ from ringonce.domain.outcome import (
 from ringonce.runtime.failpoints import Failpoints, Point
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from random import Random
 
-    from ringonce.channels.port import HttpPort
-    from ringonce.channels.relay import Relay
+    from ringonce.channels.port import Carrier
+    from ringonce.domain.disposition import Disposition
     from ringonce.runtime.clock import Clock
     from ringonce.runtime.work import Work
+
+    Call = Callable[[Work], Awaitable[Outcome]]
+    """One call to the provider, and what it showed."""
 
 ATTEMPT_DEADLINE: Final = 3.0
 """Seconds that one call may take, from connecting to the end of what is read of the answer."""
@@ -46,13 +47,33 @@ class Ending(Enum):
     FINAL = auto()  # the last outcome is the stage's
     INTERRUPTED = auto()  # tries that were left did not take place
     EXPIRED = auto()  # no attempt may start any more
+    RULED = auto()  # the channel's semantics say what becomes of the record, whatever tries are left
+    UNSURE = auto()  # the gate has to be asked again before anything is sent
 
 
 class Finding(NamedTuple):
-    """What a delivery brought. `outcome` is None when no call was made."""
+    """What a delivery brought. `outcome` is None when no call was made.
+
+    `ruling` and `cause` are what becomes of it and why, where it is RULED; without a cause the outcome is one.
+    """
 
     ending: Ending
     outcome: Outcome | None
+    ruling: Disposition | None = None
+    cause: str | None = None
+
+
+class Withheld(Exception):  # noqa: N818 - what happened
+    """What stands around a call did not let it take place, or does not let the tries go on after it."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(finding.ending.name)
+
+
+def unguarded(call: Call) -> Call:
+    """The call itself: nothing stands around it."""
+    return call
 
 
 class Courier:
@@ -60,20 +81,18 @@ class Courier:
 
     def __init__(
         self,
-        relay: Relay,
-        http: HttpPort,
-        protocol: Protocol,
+        carrier: Carrier,
         clock: Clock,
         random: Random,
         max_attempts: int,
         failpoints: Failpoints,
         kept: Kept = Kept.FAILURES,
+        around: Callable[[Call], Call] = unguarded,
     ) -> None:
+        self._call = around(self._make_call)
         self._failpoints = failpoints
         self._kept = kept
-        self._relay = relay
-        self._http = http
-        self._protocol = protocol
+        self._carrier = carrier
         self._clock = clock
         self._random = random
         self._max_attempts = max_attempts
@@ -85,7 +104,10 @@ class Courier:
         """
         if work.expired(self._clock.now()):
             return Finding(Ending.EXPIRED, work.outcome)
-        outcome = await self._call(work)
+        try:
+            outcome = await self._call(work)
+        except Withheld as withheld:
+            return withheld.finding
         if not self._worth_another(work, outcome):
             return Finding(Ending.FINAL, outcome)
         if not go_on():
@@ -100,7 +122,10 @@ class Courier:
         """One call, whatever it brings."""
         if work.expired(self._clock.now()):
             return Finding(Ending.EXPIRED, work.outcome)
-        return Finding(Ending.FINAL, await self._call(work))
+        try:
+            return Finding(Ending.FINAL, await self._call(work))
+        except Withheld as withheld:
+            return withheld.finding
 
     async def _try_again(
         self, work: Work, first: Outcome, interrupt: asyncio.Event, go_on: Callable[[], bool]
@@ -131,6 +156,8 @@ class Courier:
             return Finding(Ending.FINAL, await retrying(attempt))
         except _Stop as stop:
             return Finding(stop.ending, work.outcome)
+        except Withheld as withheld:
+            return withheld.finding._replace(outcome=work.outcome)  # there was a call before
 
     def _check(self, work: Work, go_on: Callable[[], bool], state: RetryCallState) -> None:
         if state.attempt_number == 1:
@@ -146,38 +173,34 @@ class Courier:
         asked = retry_after(outcome)
         return asked is None or asked <= LONGEST_HONOURED
 
-    async def _call(self, work: Work) -> Outcome:
+    async def _make_call(self, work: Work) -> Outcome:
         """One call to the provider, counted."""
         notification = work.envelope.notification
         assert notification is not None  # noqa: S101 - a record without one is never admitted
-        request = work.request
-        if request is None:
-            request = work.request = self._relay.request(
-                notification, work.envelope.identity.key, work.envelope.hints.traceparent, work.record.value or b""
-            )
+        call = work.call
+        if call is None:
+            identity, hints = work.envelope.identity, work.envelope.hints
+            try:
+                call = self._carrier.prepare(notification, identity.key, hints.traceparent, work.record.value or b"")
+            except Unsendable as error:
+                work.outcome = Rejected(str(error))
+                return work.outcome
+            work.call = call
         deadline = ATTEMPT_DEADLINE
         if work.envelope.expires_at is not None:
             deadline = max(0.001, min(deadline, work.envelope.expires_at - self._clock.now()))
-        outcome: Outcome
         self._failpoints.hit(Point.BEFORE_SEND)
         began = self._clock.monotonic()
         try:
-            reply = await self._http.post(request.url, request.headers, request.body, deadline)
-        except NotConnected as error:
-            outcome = NotSent(error.detail)
-        except NoReply as error:
-            outcome = Indeterminate(error.detail)
-            work.maybe_reached = True
+            outcome = await call(deadline)
         except asyncio.CancelledError:
             # The request goes on without us: it is Indeterminate, and whoever cancelled decides what that means.
             work.maybe_reached = True
             self._keep(work, Indeterminate("cancelled"), began)
             work.attempts += 1
             raise
-        except ValueError:
-            outcome = Rejected("the request cannot be sent: its URL or a header is invalid")
-        else:
-            outcome = classify_status(self._protocol, reply.status, reply.headers, self._clock.now())
+        if isinstance(outcome, Indeterminate):
+            work.maybe_reached = True
         self._failpoints.hit(Point.AFTER_SEND)
         self._keep(work, outcome, began)
         work.attempts += 1

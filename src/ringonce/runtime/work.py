@@ -14,7 +14,7 @@ from ringonce.store.port import HistoryRow
 if TYPE_CHECKING:
     import asyncio
 
-    from ringonce.channels.relay import Request
+    from ringonce.channels.port import Prepared
     from ringonce.domain.attempt import Attempt
     from ringonce.domain.disposition import Status
     from ringonce.domain.ledger import Tenure
@@ -44,6 +44,7 @@ class Work:
 
     __slots__ = (
         "attempts",
+        "call",
         "envelope",
         "interrupt",
         "looked_at",
@@ -52,7 +53,6 @@ class Work:
         "phase",
         "place",
         "record",
-        "request",
         "single",
         "spent",
         "stage",
@@ -73,7 +73,7 @@ class Work:
         self.place: int | None = None
         self.single = False  # one call without tries: a probe, or the last chances before it expires
         self.outcome: Outcome | None = None
-        self.request: Request | None = None
+        self.call: Prepared | None = None
         self.interrupt: asyncio.Event | None = None
         self.tried: list[Attempt] | None = None
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-TABLES: Final = ("attempts", "history", "gate")
-"""What is pruned, in this order: the gate last, because it is what keeps a notification from being sent again."""
+TABLES: Final = ("attempts", "history", "counts", "gate")
+"""What is pruned, in this order: counts and gate last, because they keep a notification from being sent again."""
 
 PAGES: Final = 32
 """Pages of 8 KiB in one transaction: some two thousand rows."""

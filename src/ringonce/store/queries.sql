@@ -29,7 +29,90 @@ ON CONFLICT (notification_id, channel) DO UPDATE SET
     maybe_reached = log.maybe_reached OR excluded.maybe_reached,
     created_at = excluded.created_at, expires_at = excluded.expires_at, recorded_at = excluded.recorded_at
 WHERE (excluded.status = 'delivered' AND log.status <> 'delivered')
-   OR (log.status = 'unknown' AND excluded.status <> 'unknown')
+   OR (log.status = 'unknown' AND (excluded.status <> 'unknown' OR excluded.maybe_reached > log.maybe_reached))
+
+-- name: claim
+-- Gate row and history row at once: whoever finds the one finds the other. A claim whose answer was lost is found to be
+-- one's own when it is repeated. A replay is not claimed once its root has come to its end.
+WITH incoming AS (
+    SELECT * FROM json_to_recordset(%(rows)s::json) AS incoming (
+        notification_id text, owner text, user_id text, attempts integer, stage text, trace_id text,
+        event_key text, root_id text, replay_of text, maybe_reached boolean, created_at timestamptz,
+        expires_at timestamptz
+    )
+), claimed AS (
+    INSERT INTO processed_events AS gate (consumer, notification_id, owner)
+    SELECT %(consumer)s, notification_id, owner FROM incoming
+    WHERE root_id = notification_id OR NOT EXISTS (
+        SELECT FROM processed_events AS root WHERE root.consumer = %(consumer)s AND root.notification_id = root_id
+    )
+    ON CONFLICT (consumer, notification_id) DO UPDATE SET owner = excluded.owner WHERE gate.owner = excluded.owner
+    RETURNING notification_id
+), logged AS (
+    INSERT INTO notifications_log (
+        notification_id, channel, user_id, status, attempts, sent_by, stage, trace_id, event_key, root_id, replay_of,
+        maybe_reached, created_at, expires_at
+    )
+    SELECT
+        notification_id, %(channel)s, user_id, 'unknown', attempts, %(node)s, stage, trace_id, event_key, root_id,
+        replay_of, maybe_reached, created_at, expires_at
+    FROM incoming JOIN claimed USING (notification_id)
+    ON CONFLICT DO NOTHING
+)
+SELECT notification_id FROM claimed
+
+-- name: release
+WITH held AS (
+    SELECT gate.notification_id
+    FROM processed_events AS gate
+    JOIN json_to_recordset(%(rows)s::json) AS incoming (notification_id text, owner text)
+      ON gate.notification_id = incoming.notification_id AND gate.owner = incoming.owner
+    WHERE gate.consumer = %(consumer)s
+    ORDER BY gate.notification_id
+    FOR UPDATE OF gate
+), forgotten AS (
+    DELETE FROM notifications_log AS log USING held
+    WHERE log.notification_id = held.notification_id AND log.channel = %(channel)s AND log.status = 'unknown'
+)
+DELETE FROM processed_events AS gate USING held
+WHERE gate.consumer = %(consumer)s AND gate.notification_id = held.notification_id
+RETURNING gate.notification_id
+
+-- name: take_over
+-- The lock is waited for: what is being released at this moment is not there afterwards, and not found.
+WITH held AS (
+    SELECT notification_id FROM processed_events
+    WHERE consumer = %(consumer)s AND notification_id = ANY(%(ids)s)
+    ORDER BY notification_id
+    FOR UPDATE
+), taken AS (
+    UPDATE processed_events AS gate SET owner = %(owner)s
+    FROM held JOIN notifications_log AS log USING (notification_id)
+    WHERE gate.consumer = %(consumer)s AND gate.notification_id = held.notification_id
+      AND log.channel = %(channel)s AND log.status = 'unknown'
+)
+SELECT notification_id FROM held
+
+-- name: count_attempts
+WITH incoming AS (
+    SELECT * FROM json_to_recordset(%(rows)s::json) AS incoming (root_id text, most integer)
+)
+INSERT INTO notification_attempts AS counted (consumer, root_id, attempts)
+SELECT %(consumer)s, root_id, 1 FROM incoming WHERE most > 0
+ON CONFLICT (consumer, root_id) DO UPDATE SET attempts = counted.attempts + 1, counted_at = now()
+WHERE counted.attempts < (SELECT most FROM incoming WHERE incoming.root_id = excluded.root_id)
+RETURNING root_id
+
+-- name: give_back_attempts
+WITH held AS (
+    SELECT root_id FROM notification_attempts
+    WHERE consumer = %(consumer)s AND root_id = ANY(%(roots)s)
+    ORDER BY root_id
+    FOR UPDATE
+)
+UPDATE notification_attempts AS counted SET attempts = counted.attempts - 1
+FROM held WHERE counted.consumer = %(consumer)s AND counted.root_id = held.root_id AND counted.attempts > 0
+RETURNING counted.root_id
 
 -- name: note
 INSERT INTO delivery_attempts (
@@ -59,11 +142,12 @@ GROUP BY channel, status
 ORDER BY channel, status
 
 -- name: truncate
-TRUNCATE notifications_log, processed_events, delivery_attempts, replays
+TRUNCATE notifications_log, processed_events, delivery_attempts, notification_attempts, replays
 
 -- name: schema_present
 SELECT to_regclass('notifications_log') IS NOT NULL AND to_regclass('processed_events') IS NOT NULL
    AND to_regclass('delivery_attempts') IS NOT NULL AND to_regclass('replays') IS NOT NULL
+   AND to_regclass('notification_attempts') IS NOT NULL
 
 -- name: applied
 SELECT name FROM schema_migrations
@@ -164,6 +248,19 @@ SELECT pg_relation_size('notifications_log') / current_setting('block_size')::bi
 
 -- name: prune_gate_pages
 SELECT pg_relation_size('processed_events') / current_setting('block_size')::bigint
+
+-- name: prune_counts_count
+SELECT count(*) FROM notification_attempts WHERE counted_at < %(cutoff)s
+
+-- name: prune_counts_pages
+SELECT pg_relation_size('notification_attempts') / current_setting('block_size')::bigint
+
+-- name: prune_counts
+DELETE FROM notification_attempts WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM notification_attempts
+    WHERE ctid >= %(first)s::tid AND ctid < %(end)s::tid AND counted_at < %(cutoff)s
+    FOR UPDATE SKIP LOCKED
+))
 
 -- name: prune_attempts_pages
 SELECT pg_relation_size('delivery_attempts') / current_setting('block_size')::bigint

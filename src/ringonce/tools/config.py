@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ringonce import bootstrap
+from ringonce.carriers import kit_of
 from ringonce.errors import ConfigurationError
 from ringonce.settings import (
-    ChannelSettings,
     Loader,
     RoleSettings,
     RouterSettings,
+    SemanticsSettings,
     SenderSettings,
     StoreSettings,
     channel_prefix,
     load,
 )
+from ringonce.tools.guarantees import lines as lines_of
 from ringonce.tools.inforce import InForce, in_force
 from ringonce.tools.roles import chosen_delays, router_command, sender_command
 
@@ -59,13 +61,15 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
     of_channel: dict[str, Any] = {}
     faults: list[str] = []
     if role == "sender" and channel is not None:
-        of_channel = {name: given.get(name) for name in ChannelSettings.model_fields}
+        kind_of = kit_of(bootstrap.channel_row(channel)).settings
+        of_channel = {name: given.get(name) for name in kind_of.model_fields}
         of_channel["delays"], faults = chosen_delays(given["delays"], given["delay_30s"], given["delay_5m"])
-        *others, delays = in_force(ChannelSettings, of_channel, channel_prefix(channel))
-        lines += [*others, _with_the_ladder(delays, channel, of_channel)]
+        lines += _completed(in_force(kind_of, of_channel, channel_prefix(channel)), channel, of_channel)
     width = max(len(line.variable) for line in lines)
     for line in lines:
         click.echo(f"{line.variable:<{width}}  {line.value}  [{line.source.value}]")
+    if role == "sender" and channel is not None:
+        _tell_the_guarantee(channel, of_channel)
     # As the role itself does it, so that what is said here is what it would say.
     if role == "sender" and channel is not None:
         bootstrap.sender_settings(channel, common, of_channel, faults)
@@ -73,12 +77,28 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
         load(kind, **common)
 
 
-def _with_the_ladder(line: InForce, channel: str, flags: Mapping[str, Any]) -> InForce:
-    """The line about the delays with those of all stages, as far as they can be loaded."""
-    loaded = Loader().load(ChannelSettings, flags, channel_prefix(channel))
+def _tell_the_guarantee(channel: str, flags: Mapping[str, Any]) -> None:
+    """What the channel promises, as far as it can be told."""
+    loaded = Loader().load(SemanticsSettings, flags, channel_prefix(channel))
     if loaded is None:
-        return line
+        return
     with contextlib.suppress(ConfigurationError):  # the role's own check says it
-        stages = bootstrap.with_settings(bootstrap.channel_row(channel), loaded).ladder.retries
-        line = replace(line, value=", ".join(f"{stage.name}={stage.delay:g}" for stage in stages) or line.value)
-    return line
+        semantics = bootstrap.semantics_of(bootstrap.channel_row(channel), loaded)
+        click.echo("\n".join(["", *lines_of(channel, semantics)]))
+
+
+def _completed(lines: list[InForce], channel: str, flags: Mapping[str, Any]) -> list[InForce]:
+    """The lines with what follows from the channel's row: stages, semantics, calls; as far as they can be loaded."""
+    row = bootstrap.channel_row(channel)
+    loaded = Loader().load(kit_of(row).settings, flags, channel_prefix(channel))
+    if loaded is None:
+        return lines
+    found: dict[str, str] = {}
+    with contextlib.suppress(ConfigurationError):  # the role's own check says it
+        stages = bootstrap.with_settings(row, loaded).ladder.retries
+        found["DELAYS"] = ", ".join(f"{stage.name}={stage.delay:g}" for stage in stages)
+    with contextlib.suppress(ConfigurationError):
+        semantics = bootstrap.semantics_of(row, loaded)
+        found["SEMANTICS"] = str(semantics)
+        found["MAX_ATTEMPTS"] = str(bootstrap.calls_of(semantics, loaded))
+    return [replace(line, value=found.get(line.variable.rpartition("__")[2]) or line.value) for line in lines]

@@ -10,13 +10,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
-from ringonce.bootstrap import make_relay, topic_specs, with_settings
+from ringonce.bootstrap import semantics_of, topic_specs, with_settings
+from ringonce.carriers import kit_of
 from ringonce.errors import ConfigurationError, ServerUnreachable
 from ringonce.kafka.broker_clock import STEM, ClockUntold, TopicLeft, read_clocks
 from ringonce.kafka.topics import EMBEDDED, Severity, TopicAdmin
-from ringonce.settings import ChannelSettings, Loader, channel_prefix
+from ringonce.settings import Loader, channel_prefix
 from ringonce.store import schema
 from ringonce.store.postgres import address
 from ringonce.store.queries import QUERIES
@@ -162,9 +162,10 @@ def database(url: str) -> Iterator[Finding]:
 def channel(row: ChannelRow) -> Iterator[Finding]:
     """A sender's settings, and whether somebody listens at each address that it may call."""
     loader = Loader()
-    settings = loader.load(ChannelSettings, {}, channel_prefix(row.name))
+    kit = kit_of(row)
+    settings = loader.load(kit.settings, {}, channel_prefix(row.name))
     if settings is not None:
-        for check in (with_settings, make_relay):
+        for check in (with_settings, kit.build, semantics_of):
             try:
                 check(row, settings)
             except ConfigurationError as error:
@@ -175,12 +176,7 @@ def channel(row: ChannelRow) -> Iterator[Finding]:
         )
     if settings is None or loader.faults:
         return
-    target = urlsplit(settings.target)
-    places = [(target.hostname or "", target.port or DEFAULT_PORTS[target.scheme])]
-    places += [
-        (host.strip("[]"), int(port)) for host, _, port in (name.rpartition(":") for name in settings.allow_hosts)
-    ]
-    for host, port in places:
+    for host, port in kit.places(settings):
         yield _provider(row.name, host, port)
 
 

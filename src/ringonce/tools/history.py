@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ringonce.channels.registry import CHANNELS
+from ringonce.channels.registry import CATALOGUE
 from ringonce.domain.disposition import Status
 from ringonce.runtime.timeline import root_of
 from ringonce.settings import DatabaseSettings, load
@@ -27,7 +27,7 @@ LIMIT: Final = 50
 
 
 @click.command()
-@click.option("--channel", type=click.Choice(sorted(CHANNELS)), help="Only this channel's.")
+@click.option("--channel", type=click.Choice(sorted(CATALOGUE)), help="Only this channel's.")
 @click.option("--status", type=click.Choice([status.value for status in Status]), help="Only with this status.")
 @click.option("--since", type=MomentType(), help="Only written since: 2h (ago), or 2026-11-30T12:00 (UTC).")
 @click.option("--until", type=MomentType(), help="Only written before.")

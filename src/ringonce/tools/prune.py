@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ringonce.bootstrap import topic_specs
-from ringonce.channels.registry import CHANNELS
+from ringonce.channels.registry import CATALOGUE
 from ringonce.errors import RingonceError
 from ringonce.kafka.topics import TopicAdmin, Untold
 from ringonce.settings import DatabaseSettings, Loader, RoleSettings
@@ -44,7 +44,7 @@ def prune(
     topic_prefix: str | None,
     database_url: str | None,
 ) -> None:
-    """Remove old rows of gate, history and attempts.
+    """Remove old rows of gate, history, attempts and counts.
 
     In small steps that lock nobody out. Refused (exit 1) for rows of records that a topic can still hold, by its
     retention.ms and segment.ms: without its gate row such a record could be sent twice.
@@ -77,7 +77,7 @@ def kept(site: RoleSettings) -> dict[str, Keeping]:
     Raises:
         Refused: nobody can tell.
     """
-    names = [spec.name for spec in topic_specs(site, CHANNELS.values())]
+    names = [spec.name for spec in topic_specs(site, CATALOGUE.values())]
     try:
         found = TopicAdmin(site.kafka_bootstrap).keeping(names)
     except Untold as untold:

@@ -36,7 +36,7 @@ database = click.option("--database-url", help="PostgreSQL as a libpq URL [env: 
 
 @click.command()
 @click.option("--mode", type=click.Choice(["route", "dlq"]), default="route", help="Route, or record the router's DLQ.")
-@click.option("--channels", help="The configured channels, separated by commas; all without.")
+@click.option("--channels", help="The configured channels, separated by commas; firebase, apns, webhook without.")
 @database
 @_role_options
 @click.version_option(package_name="ringonce")
@@ -56,7 +56,7 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
 
 
 @click.command()
-@click.option("--channel", required=True, help="firebase, apns or webhook.")
+@click.option("--channel", required=True, help="firebase, apns, webhook, email or ntfy.")
 @click.option(
     "--mode", type=click.Choice(["send", "dlq"]), default="send", help="Deliver, or record the channel's DLQ."
 )
@@ -67,7 +67,8 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
 @click.option("--body", type=click.Choice(["json", "protobuf"]), help="What is posted; JSON without.")
 @click.option("--http-client", type=click.Choice(["pyreqwest", "httpx"]), help="What speaks HTTP; pyreqwest without.")
 @click.option("--max-in-flight", type=int, help="Send slots; 64 without.")
-@click.option("--max-attempts", type=int, help="Calls within one stage; 3 without.")
+@click.option("--max-attempts", type=int, help="Calls within one stage; 3 without, 1 under bounded(n).")
+@click.option("--semantics", help="effectively-once, at-most-once or bounded(n); the protocol's own without.")
 @click.option("--delay", "delays", multiple=True, metavar="STAGE=TIME", help="A stage's delay, such as retry-30s=2s.")
 @click.option("--delay-30s", type=Duration(), help="Short for --delay retry-30s=TIME.")
 @click.option("--delay-5m", type=Duration(), help="Short for --delay retry-5m=TIME.")

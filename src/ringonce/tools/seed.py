@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ringonce.channels.registry import CHANNELS
-from ringonce.domain.notification import NANOS, Instant, Notification
+from ringonce.channels.registry import CATALOGUE, CHANNELS
+from ringonce.domain.notification import NANOS, Channel, Instant, Notification
 from ringonce.errors import RingonceError
 from ringonce.kafka.codec import encode
 from ringonce.kafka.producer import KafkaProducer
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 USERS = 1000
 
+TARGETS = {Channel.EMAIL: "user-{}@example.org", Channel.NTFY: "user-{}"}
+"""Where channels send to that have no target of their own."""
+
 
 class SeedFailed(RingonceError):  # noqa: N818 - what happened
     """Not every notification was acknowledged."""
@@ -34,7 +37,7 @@ class SeedFailed(RingonceError):  # noqa: N818 - what happened
 @kafka
 @prefix
 @click.option("--count", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="How many.")
-@click.option("--channel", type=click.Choice(sorted(CHANNELS)), help="All for one channel; round-robin without.")
+@click.option("--channel", type=click.Choice(sorted(CATALOGUE)), help="All for one channel; round-robin without.")
 def seed(kafka_bootstrap: str | None, topic_prefix: str | None, count: int, channel: str | None) -> None:
     """Publish notifications to play with, round-robin over channels.
 
@@ -44,7 +47,7 @@ def seed(kafka_bootstrap: str | None, topic_prefix: str | None, count: int, chan
     TopicAdmin(settings.kafka_bootstrap).brokers()  # says plainly when nobody is there
     producer = KafkaProducer(ProducerSettings(settings.kafka_bootstrap, "ringonce-seed"))
     entry = TopicNames(settings.topic_prefix).entry
-    rows = [CHANNELS[channel]] if channel else list(CHANNELS.values())
+    rows = [CATALOGUE[channel]] if channel else list(CHANNELS.values())
     run = secrets.token_hex(4)
     failures: list[PublishFailed] = []
 
@@ -54,13 +57,15 @@ def seed(kafka_bootstrap: str | None, topic_prefix: str | None, count: int, chan
 
     for number in range(count):
         now = time.time_ns()
+        row = rows[number % len(rows)]
         notification = Notification(
             id=f"seed-{run}-{number:06d}",
             user_id=f"user-{number % USERS}",
-            channel=rows[number % len(rows)].channel,
+            channel=row.channel,
             title="Hello",
             body=f"Notification {number} of {count}",
             trace_id=f"{run}{number:08x}",
+            target=TARGETS.get(row.channel, "").format(number % USERS),
             created_at=Instant(now // NANOS, now % NANOS),
             event_key=f"seed:{run}",
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ringonce.channels.registry import CHANNELS
+from ringonce.channels.registry import CATALOGUE
 from ringonce.domain.stages import DLQ
 from ringonce.errors import RingonceError
 from ringonce.kafka.search import search
@@ -102,7 +102,7 @@ def site_topics(site: RoleSettings) -> dict[str, Topic]:
     """Every topic of the fleet that exists, in the order in which a record passes them."""
     names = TopicNames(site.topic_prefix)
     known = {names.entry: Topic(ENTRY), names.entry_dlq: Topic(DLQ)}
-    for row in CHANNELS.values():
+    for row in CATALOGUE.values():
         for stage in (*(stage.name for stage in row.ladder.consumed()), DLQ):
             known[names.stage(row.name, stage)] = Topic(stage, row.channel)
     there = TopicAdmin(site.kafka_bootstrap).existing(known)

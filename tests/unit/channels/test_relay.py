@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fakes.samples import FIREBASE, SECRET, TARGET, WEBHOOK, notification, relay
 
+from ringonce.channels.port import BadTarget
 from ringonce.channels.registry import CHANNELS
-from ringonce.channels.relay import BadTarget, BodyFormat, Relay, host_port
+from ringonce.channels.relay import BodyFormat, Relay, host_port
 from ringonce.domain.notification import Notification
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

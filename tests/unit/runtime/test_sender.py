@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.fakes.claims import MemoryClaims
 from tests.fakes.clock import LoopClock
 from tests.fakes.consumer import MemoryConsumer
 from tests.fakes.events import Heard
@@ -18,10 +19,12 @@ from tests.fakes.publisher import MemoryPublisher
 from tests.fakes.samples import FIREBASE, WEBHOOK, expiring, notification, record, relay, row
 from tests.fakes.store import MemoryStore
 
+from ringonce.channels.http import HttpCarrier
 from ringonce.channels.port import Unanswered
 from ringonce.domain.attempt import Kept
 from ringonce.domain.disposition import Status
 from ringonce.domain.notification import Channel
+from ringonce.domain.semantics import EFFECTIVELY_ONCE, Semantics, calls_per_stage
 from ringonce.domain.stages import DLQ, MAIN, Ladder, Stage
 from ringonce.kafka.port import Partition, PublishUncertain, Unpublishable
 from ringonce.kafka.topics import TopicNames
@@ -44,7 +47,14 @@ SLOW_HOST, QUICK_HOST = "slow.example:80", "quick.example:80"
 class Station:
     """A sender, and everything around it."""
 
-    def __init__(self, channel: ChannelRow, slots: int = 64, kept: Kept = Kept.FAILURES) -> None:
+    def __init__(
+        self,
+        channel: ChannelRow,
+        slots: int = 64,
+        kept: Kept = Kept.FAILURES,
+        semantics: Semantics = EFFECTIVELY_ONCE,
+        attempts: int | None = None,
+    ) -> None:
         self.row = channel
         self.clock = LoopClock()
         self.store = MemoryStore()
@@ -55,6 +65,7 @@ class Station:
         stages = {names.stage(channel.name, stage.name): stage for stage in channel.ladder.consumed()}
         consumer = f"{channel.name}-sender"
         profile = Profile(consumer, consumer, channel.name, channel.channel, stages)
+        self.claims = MemoryClaims(self.store, consumer, channel.name)
         around = Surroundings("node-1", self.store, self.clock, self.heard, Failpoints())
 
         def make(owner: Owner) -> ConsumerThread:
@@ -65,7 +76,11 @@ class Station:
         producer = cast("ProducerThread", self.publisher)
         to = relay(channel, allowed=(SLOW_HOST, QUICK_HOST))
         random = Random(1)  # noqa: S311 - jitter, no secret
-        means = Means(to, self.http, producer, names, random, slots, 3, OPEN_PERIOD, kept)
+        carrier = HttpCarrier(to, self.http, channel.protocol, self.clock.now)
+        means = Means(carrier, producer, names, random, slots, 3, OPEN_PERIOD, kept)
+        means = replace(
+            means, semantics=semantics, claims=self.claims, max_attempts=calls_per_stage(semantics, attempts)
+        )
         self.pipeline.attach(Sender(self.pipeline, channel, means))
         self.stop = asyncio.Event()
         self.main = Partition(names.stage(channel.name, MAIN), 0)
@@ -105,10 +120,15 @@ class Station:
 
 @asynccontextmanager
 async def station(
-    channel: ChannelRow = FIREBASE, slots: int = 64, left: int = 0, kept: Kept = Kept.FAILURES
+    channel: ChannelRow = FIREBASE,
+    slots: int = 64,
+    left: int = 0,
+    kept: Kept = Kept.FAILURES,
+    semantics: Semantics = EFFECTIVELY_ONCE,
+    attempts: int | None = None,
 ) -> AsyncIterator[Station]:
     """A sender at work; it is stopped in order and leaves as much behind as expected."""
-    one = Station(channel, slots, kept)
+    one = Station(channel, slots, kept, semantics, attempts)
     running = asyncio.ensure_future(one.pipeline.run(one.stop))
     await asyncio.sleep(0)
     try:

@@ -12,6 +12,7 @@ from tests.fakes.clock import EPOCH, LoopClock
 from tests.fakes.http import HANG, OK, Answer, ScriptedHttp, answer
 from tests.fakes.samples import expiring, relay, work
 
+from ringonce.channels.http import HttpCarrier
 from ringonce.channels.port import NotConnected, Unanswered
 from ringonce.domain.attempt import Attempt, Kept
 from ringonce.domain.classify import RELAY
@@ -42,7 +43,8 @@ class Trip:
         self.http = ScriptedHttp(*script)
         self.clock = LoopClock()
         self.going = True
-        self.courier = Courier(relay(), self.http, RELAY, self.clock, Always(fraction), attempts, Failpoints(), kept)
+        carrier = HttpCarrier(relay(), self.http, RELAY, self.clock.now)
+        self.courier = Courier(carrier, self.clock, Always(fraction), attempts, Failpoints(), kept)
 
     async def deliver(self, one: Work) -> Finding:
         """With all its tries."""
