@@ -287,6 +287,10 @@ chaos-mutants: $(ENV) ## Put known mistakes into a copy of the product, one by o
 bench-quick: $(ENV) ## Measure for a minute; writes bench/results/quick.json
 	@$(BIN)/python -m bench.quick
 
+.PHONY: bench-semantics
+bench-semantics: $(ENV) ## What at-most-once and bounded(n) cost; writes bench/results/semantics.json
+	@$(BIN)/python -m bench.semantics
+
 ##@ Packages
 
 .PHONY: build

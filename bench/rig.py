@@ -96,7 +96,7 @@ class Rig:
     def truncate(self) -> None:
         """Start with an empty history."""
         with psycopg.connect(self.postgres.url) as connection:
-            connection.execute("TRUNCATE notifications_log, processed_events")
+            connection.execute("TRUNCATE notifications_log, processed_events, notification_attempts")
 
 
 @contextmanager
