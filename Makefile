@@ -35,6 +35,8 @@ PYTEST_FLAGS ?=
 ROUTER_FLAGS ?=
 SENDER_FLAGS ?=
 LOCK_FLAGS ?=
+SCENARIO ?=
+KEEP ?=
 
 SENDERS := $(patsubst %,run-%-sender,$(CHANNELS) $(FURTHER))
 RECORDERS := $(patsubst %,run-%-dlq,$(CHANNELS) $(FURTHER))
@@ -283,13 +285,13 @@ chaos-mutants: $(ENV) ## Put known mistakes into a copy of the product, one by o
 
 ##@ Benchmarks
 
-.PHONY: bench-quick
-bench-quick: $(ENV) ## Measure for a minute; writes bench/results/quick.json
-	@$(BIN)/python -m bench.quick
+.PHONY: bench
+bench: $(ENV) ## Measure for up to a quarter of an hour; writes bench/results/latest.json (SCENARIO=drain: that alone)
+	@$(BIN)/python -m bench.full $(SCENARIO:%=--scenario %) $(if $(KEEP),--keep)
 
-.PHONY: bench-semantics
-bench-semantics: $(ENV) ## What at-most-once and bounded(n) cost; writes bench/results/semantics.json
-	@$(BIN)/python -m bench.semantics
+.PHONY: bench-quick
+bench-quick: $(ENV) ## The same in small, within a minute; writes bench/results/quick.json
+	@$(BIN)/python -m bench.quick
 
 ##@ Packages
 

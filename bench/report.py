@@ -1,29 +1,21 @@
-"""Figures: their medians as JSON for machines and as a table for people."""
+"""Figures as JSON for machines and as tables for people."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from typing import TYPE_CHECKING, Any, Final
 
-RESULTS = Path(__file__).parent / "results"
+from bench.figures import GOALS, Figure
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
-@dataclass(frozen=True)
-class Figure:
-    """One measured quantity, with every run of it."""
-
-    key: str
-    unit: str
-    runs: list[float]
-
-    @property
-    def median(self) -> float:
-        """The middle of the runs."""
-        return median(self.runs)
+RESULTS: Final = Path(__file__).parent / "results"
+SHORT: Final = 100
+"""From here on a figure is shown without decimals."""
 
 
 def machine() -> dict[str, object]:
@@ -46,21 +38,62 @@ def machine() -> dict[str, object]:
     }
 
 
-def write(name: str, figures: list[Figure]) -> Path:
-    """Write `results/<name>.json` and print the table."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
+def write(path: Path, figures: Iterable[Figure], where: dict[str, object]) -> None:
+    """Write a result file."""
+    path.parent.mkdir(exist_ok=True)
     found = {
         figure.key: {
-            "median": round(figure.median, 3),
+            "median": round(figure.median, 4),
             "unit": figure.unit,
-            "runs": [round(run, 3) for run in figure.runs],
+            "runs": [round(run, 4) for run in figure.runs],
         }
         for figure in figures
     }
-    path.write_text(json.dumps({"figures": found, "machine": machine()}, indent=2) + "\n", encoding="utf-8")
-    print(f"{'figure':<26}{'median':>12}  {'least':>10} {'most':>10}  unit")
-    for figure in figures:
-        least, most = min(figure.runs), max(figure.runs)
-        print(f"{figure.key:<26}{figure.median:>12,.2f}  {least:>10,.2f} {most:>10,.2f}  {figure.unit}")
-    return path
+    text = json.dumps({"figures": found, "machine": where}, indent=2, ensure_ascii=False)
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def read(path: Path) -> tuple[list[Figure], dict[str, Any]]:
+    """The figures of a result file and its machine; nothing where there is no file."""
+    if not path.exists():
+        return [], {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return [Figure(key, one["unit"], one["runs"]) for key, one in content["figures"].items()], content["machine"]
+
+
+def merged(old: Iterable[Figure], new: Iterable[Figure]) -> list[Figure]:
+    """The old figures with those that were measured anew in their places."""
+    return list({figure.key: figure for figure in (*old, *new)}.values())
+
+
+def number(value: float) -> str:
+    """A figure as a person reads it."""
+    if abs(value) >= SHORT:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"  # noqa: PLR2004 - three digits are enough
+
+
+def cells(figure: Figure) -> list[str]:
+    """A figure's line: key, median, least, most, unit, floor, aim, what was reached."""
+    goal = GOALS.get(figure.key)
+    line = [figure.key, number(figure.median), number(min(figure.runs)), number(max(figure.runs)), figure.unit]
+    if goal is None:
+        return [*line, "", "", ""]
+    return [*line, number(goal.floor), number(goal.aim), goal.reached(figure.median)]
+
+
+HEAD: Final = ("figure", "median", "least", "most", "unit", "floor", "aim", "reached")
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Aligned columns for a terminal."""
+    lines = [list(HEAD), *map(cells, figures)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    left = {0, 4, 7}
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )

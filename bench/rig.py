@@ -1,7 +1,8 @@
-"""The rig: a stand of its own, a mock provider and one sender, each a process, in a temporary folder."""
+"""The rig: a stand of its own in a temporary folder, and the processes that are measured on it."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,104 +12,100 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from ringonce.channels.registry import CHANNELS
-from ringonce.domain.notification import Instant, Notification
-from ringonce.domain.stages import MAIN
-from ringonce.kafka.codec import encode
-from ringonce.kafka.producer import KafkaProducer
-from ringonce.kafka.settings import ProducerSettings
-from ringonce.kafka.topics import TopicAdmin, TopicNames, specs
+from ringonce.kafka.topics import PARTITIONS, TopicAdmin, TopicNames, specs
 from ringonce.stand.kafka import KafkaCluster
 from ringonce.stand.ports import free_port
 from ringonce.stand.postgres import PostgresServer
 from ringonce.store.schema import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ringonce.kafka.port import PublishFailed
+BIN: Final = Path(sys.executable).parent
+ROOT: Final = Path(__file__).parents[1]
+JARS: Final = ROOT / ".stand" / "jars"
+SECRET: Final = "bench"  # noqa: S105 - signs what goes to the mock
+PAUSE: Final = 0.02
+STARTING: Final = 20.0
+STOPPING: Final = 30.0
 
-BIN = Path(sys.executable).parent
-JARS = Path(__file__).parents[1] / ".stand" / "jars"
-SECRET = "bench"  # noqa: S105 - signs what goes to the mock
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
-
-@dataclass
+@dataclass(frozen=True)
 class Rig:
     """What is running, and how to use it."""
 
     kafka: KafkaCluster
     postgres: PostgresServer
+    admin: AdminClient
 
-    def environment(self, prefix: str, mock_port: int) -> dict[str, str]:
-        """What the product's commands are told."""
-        return {
+    def environment(self, prefix: str, targets: Mapping[str, str], **extra: str) -> dict[str, str]:
+        """What the product's commands are told; `targets` are the providers' URLs by channel."""
+        told = {
             **os.environ,
             "KAFKA_BOOTSTRAP": self.kafka.bootstrap,
             "DATABASE_URL": self.postgres.url,
             "RINGONCE_TOPIC_PREFIX": prefix,
-            "RINGONCE_LOG_LEVEL": "WARNING",
-            "RINGONCE_CHANNELS__FIREBASE__SECRET": SECRET,
-            "RINGONCE_CHANNELS__FIREBASE__TARGET": f"http://127.0.0.1:{mock_port}/send",
+            "RINGONCE_LOG_LEVEL": "ERROR",
+            **extra,
         }
+        for channel, url in targets.items():
+            told[f"RINGONCE_CHANNELS__{channel.upper()}__TARGET"] = url
+            told[f"RINGONCE_CHANNELS__{channel.upper()}__SECRET"] = SECRET
+        return told
 
-    def backlog(self, prefix: str, count: int) -> None:
-        """Create the topics under `prefix`; put `count` notifications of some 300 bytes into firebase's main topic."""
+    def create_topics(self, prefix: str, channels: Sequence[str]) -> TopicNames:
+        """Create the entry topics and those of `channels` under `prefix`, as the product does."""
         names = TopicNames(prefix)
-        TopicAdmin(self.kafka.bootstrap).create(specs(names, {"firebase": CHANNELS["firebase"].ladder}))
-        producer = KafkaProducer(ProducerSettings(self.kafka.bootstrap, "bench", linger=0.02))
-        failures: list[PublishFailed] = []
-        topic = names.stage("firebase", MAIN)
+        TopicAdmin(self.kafka.bootstrap).create(specs(names, {name: CHANNELS[name].ladder for name in channels}))
+        return names
 
-        def done(failure: PublishFailed | None) -> None:
-            if failure is not None:
-                failures.append(failure)
+    def delete_topics(self, prefix: str) -> None:
+        """Delete what lies under `prefix`: what a scenario leaves must not slow the next one."""
+        topics = [name for name in self.admin.list_topics(timeout=10).topics if name.startswith(prefix)]
+        for deleted in self.admin.delete_topics(topics).values() if topics else ():
+            deleted.result(10)
 
-        created = Instant(int(time.time()))
-        for number in range(count):
-            notification = Notification(
-                id=f"{prefix}{number:08d}",
-                user_id=f"user-{number % 5000}",
-                channel=CHANNELS["firebase"].channel,
-                title="Your parcel is on its way",
-                body="It left the depot at noon and will be with you between two and four this afternoon. " * 2,
-                payload_json='{"parcel":"00340434161094042557"}',
-                trace_id=f"{number:032x}",
-                created_at=created,
-                event_key="parcel:out",
-            )
-            producer.publish(topic, notification.user_id.encode(), encode(notification), [], done)
-            if number % 500 == 0:
-                producer.poll(0)
-        if producer.flush(60.0) or failures:
-            raise SystemExit(f"the backlog could not be produced: {failures[:1]}")
+    def forget_group(self, group: str) -> None:
+        """Let a group begin again at the start; its members must be gone."""
+        with suppress(KafkaException):  # it was never there
+            self.admin.delete_consumer_groups([group])[group].result(10)
 
-    def rows(self, connection: psycopg.Connection[tuple[int]]) -> int:
-        """Rows committed."""
-        found = connection.execute("SELECT count(*) FROM notifications_log").fetchone()
-        return found[0] if found else 0
+    def ends(self, topic: str) -> int:
+        """How many records were ever appended to a topic."""
+        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}
+        return sum(int(future.result(10).offset) for future in self.admin.list_offsets(asked).values())
 
     def truncate(self) -> None:
-        """Start with an empty history."""
+        """Start with empty tables."""
         with psycopg.connect(self.postgres.url) as connection:
-            connection.execute("TRUNCATE notifications_log, processed_events, notification_attempts")
+            connection.execute(
+                "TRUNCATE notifications_log, processed_events, delivery_attempts, notification_attempts, replays"
+            )
 
 
 @contextmanager
 def rig(directory: Path) -> Iterator[Rig]:
-    """Kafka and PostgreSQL (fsync on) for the length of the block."""
+    """Kafka and PostgreSQL (fsync on) for the length of the block.
+
+    PostgreSQL keeps the time of each commit, so that a row's is known without touching the product.
+    """
     kafka = KafkaCluster(directory, jars=JARS)
     postgres = PostgresServer(directory)
     try:
         kafka.start()
         postgres.start()
+        with psycopg.connect(postgres.superuser_url, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET track_commit_timestamp = on")
+        postgres.restart()
         migrate(postgres.url)
-        yield Rig(kafka, postgres)
+        yield Rig(kafka, postgres, AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}))
     finally:
         kafka.stop()
         postgres.stop()
@@ -116,49 +113,97 @@ def rig(directory: Path) -> Iterator[Rig]:
 
 
 @contextmanager
-def process(arguments: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """One of the product's commands for the length of the block; it must end by itself when asked to."""
-    running = subprocess.Popen([BIN / arguments[0], *arguments[1:]], env=environment)
+def process(
+    arguments: Sequence[str], environment: Mapping[str, str], *, output: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """One of the product's commands, or with `python` first a module of ours, for the length of the block.
+
+    It is asked to stop at the block's end, and has to do so by itself.
+    """
+    running = subprocess.Popen(
+        [BIN / arguments[0], *arguments[1:]],
+        env=dict(environment),
+        cwd=ROOT,
+        stdout=subprocess.PIPE if output else subprocess.DEVNULL,
+    )
     try:
         yield running
     finally:
-        running.send_signal(signal.SIGTERM)
+        if running.poll() is None:
+            running.send_signal(signal.SIGTERM)
         try:
-            running.wait(20.0)
+            running.wait(STOPPING)
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()
             raise
 
 
+@dataclass(frozen=True)
+class Mock:
+    """A mock provider in a process of its own."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Where deliveries go."""
+        return f"http://{self.host}:{self.port}/send"
+
+    def chaos(self, **knobs: object) -> None:
+        """Turn its knobs."""
+        self._ask("POST", "/chaos", json.dumps(knobs).encode())
+
+    def reset(self) -> None:
+        """Let it forget its deliveries."""
+        self._ask("POST", "/reset")
+
+    def stats(self) -> dict[str, object]:
+        """Its counts."""
+        return dict(json.loads(self._ask("GET", "/stats")))
+
+    def receipts(self) -> dict[str, float]:
+        """When each Idempotency-Key was first acted on, in seconds since the epoch."""
+        found: dict[str, float] = {}
+        seen = 0
+        while lines := self._ask("GET", f"/acts?since={seen}").splitlines():
+            for line in lines:
+                act = json.loads(line)
+                found.setdefault(act["key"], act["wall"])
+                seen = act["number"]
+        return found
+
+    def healthy(self) -> bool:
+        """Whether it answers."""
+        try:
+            return bool(self._ask("GET", "/health"))
+        except OSError:
+            return False
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        connection = HTTPConnection(self.host, self.port, timeout=10.0)
+        try:
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if answer.status != 200:  # noqa: PLR2004 - OK
+            raise SystemExit(f"the mock provider answered {answer.status} to {path}")
+        return content
+
+
 @contextmanager
-def mock(**faults: object) -> Iterator[int]:
-    """A mock provider in a process of its own; its port. `faults` are its knobs."""
-    port = free_port()
-    environment = {**os.environ, **{name: str(value) for name, value in faults.items()}, "MOCK_SECRET": SECRET}
-    with process(["ringonce", "mock", "--name", "firebase", "--port", str(port)], environment):
-        deadline = time.monotonic() + 15
-        while not _healthy(port):
+def mock(name: str = "firebase", *, host: str = "127.0.0.1", **knobs: object) -> Iterator[Mock]:
+    """A mock provider for the length of the block; `knobs` are its faults from the start."""
+    provider = Mock("127.0.0.1", free_port())
+    environment = {**os.environ, **{knob: str(value) for knob, value in knobs.items()}, "MOCK_SECRET": SECRET}
+    command = ["ringonce", "mock", "--name", name, "--host", host, "--port", str(provider.port)]
+    with process(command, environment):
+        deadline = time.monotonic() + STARTING
+        while not provider.healthy():
             if time.monotonic() > deadline:
                 raise SystemExit("the mock provider did not start")
-            time.sleep(0.02)
-        yield port
-
-
-def _healthy(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port, timeout=1.0)
-    with suppress(OSError):
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200  # noqa: PLR2004 - OK
-    return False
-
-
-def resident_bytes(pid: int) -> int:
-    """Resident set size of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * PAGE
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            time.sleep(PAUSE)
+        yield provider

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,7 +43,7 @@ async def test_copies_are_followed_through_retries_dead_letters_and_replays_over
     """A good record, one that is refused, one without a valid id, and one with another's headers."""
     site.prepare(["firebase"])
     providers["firebase"].chaos(STATUS=400)
-    refused, nameless = notification("refused"), replace(notification("nameless"), id="")
+    refused, nameless = notification("refused"), notification("nameless")._replace(id="")
     forged = (("origin", b"elsewhere/0/0/0"), ("notification.id", b"replay-1-n-forged"), ("replay.of", b"n-forged"))
     with Follower(site, ["firebase"]) as follower:
         router = fleet.router(channels=("firebase",))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from itertools import count, product
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,7 +64,7 @@ class InMemory:
     def row(self, ident: str, channel: str = "firebase") -> dict[str, Any] | None:
         """See `Ledger.row`."""
         found = self.store.rows.get((ident, channel))
-        return None if found is None else {name: getattr(found, name) for name in found.__slots__}
+        return None if found is None else found._asdict()
 
     def gates(self) -> dict[tuple[str, str], str]:
         """See `Ledger.gates`."""
@@ -164,7 +163,7 @@ async def ledger(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[Led
 
 def columns(one: HistoryRow) -> dict[str, Any]:
     """What a row says, but for times, which each store shows in its own way."""
-    return {name: getattr(one, name) for name in one.__slots__ if not name.endswith("_at")}
+    return {name: value for name, value in one._asdict().items() if not name.endswith("_at")}
 
 
 async def test_a_row_is_written_with_all_it_says(ledger: Ledger) -> None:
@@ -232,7 +231,7 @@ async def test_that_it_may_have_reached_the_provider_is_never_replaced(
 
 async def test_channels_are_apart(ledger: Ledger) -> None:
     """The key is id and channel."""
-    await ledger.store.record(GATE, [row("a"), replace(row("a", Status.DLQ), channel="webhook")])
+    await ledger.store.record(GATE, [row("a"), row("a", Status.DLQ)._replace(channel="webhook")])
     assert (ledger.row("a") or {})["status"] == "delivered"
     assert (ledger.row("a", "webhook") or {})["status"] == "dlq"
 
@@ -346,7 +345,7 @@ async def test_a_large_batch(ledger: Ledger) -> None:
 def attempt(ident: str = "a", at: float = 1_700_000_000.25, **changes: Any) -> AttemptRow:
     """An attempt of firebase's."""
     topic = "notification-firebase-retry-30s"
-    return replace(AttemptRow(ident, at, "firebase", ident, topic, 5, 2**40, "Refused", 503, 0.125), **changes)
+    return AttemptRow(ident, at, "firebase", ident, topic, 5, 2**40, "Refused", 503, 0.125)._replace(**changes)
 
 
 async def test_attempts_are_written_with_all_they_say(ledger: Ledger) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.fakes.faults import Faults
@@ -62,7 +61,7 @@ class MemoryClaims:
             root_is_through = claim.row.root_id != claim.id and self._gate(claim.row.root_id) is not None
             if root_is_through or self._store.gates.setdefault(self._key(claim.id), claim.owner) != claim.owner:
                 continue
-            row = replace(claim.row, channel=self._channel, status=Status.UNKNOWN)
+            row = claim.row._replace(channel=self._channel, status=Status.UNKNOWN)
             self._store.rows.setdefault(row.key, row)
             won.add(claim.id)
         self._end()

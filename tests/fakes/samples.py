@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.fakes.clock import EPOCH
@@ -31,7 +30,7 @@ MAIN_TOPIC: Final = "notification-firebase"
 
 def notification(ident: str = "n-1", **changes: Any) -> Notification:
     """A notification for firebase."""
-    return replace(Notification(ident, "user-1", Channel.FIREBASE, "Title", "Body"), **changes)
+    return Notification(ident, "user-1", Channel.FIREBASE, "Title", "Body")._replace(**changes)
 
 
 def expiring(seconds: float, ident: str = "n-1", **changes: Any) -> Notification:
@@ -72,7 +71,7 @@ def work(
 
 def row(ident: str = "n-1", status: Status = Status.DELIVERED, **changes: Any) -> HistoryRow:
     """A history row of firebase's."""
-    return replace(HistoryRow(ident, "firebase", status, changes.pop("root_id", ident)), **changes)
+    return HistoryRow(ident, "firebase", status, changes.pop("root_id", ident))._replace(**changes)
 
 
 def relay(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 from tests.fakes.faults import Faults
@@ -101,13 +100,12 @@ class MemoryStore:
             before.status is Status.UNKNOWN
             and (row.status is not Status.UNKNOWN or row.maybe_reached > before.maybe_reached)
         ):
-            self.rows[row.key] = replace(row, maybe_reached=row.maybe_reached or before.maybe_reached)
+            self.rows[row.key] = row._replace(maybe_reached=row.maybe_reached or before.maybe_reached)
 
 
 def _refusal(row: HistoryRow | AttemptRow) -> str | None:
     """The SQLSTATE with which PostgreSQL refuses such a row."""
-    for field in fields(row):
-        value = getattr(row, field.name)
+    for value in row:
         if not isinstance(value, str):
             continue
         if "\0" in value:

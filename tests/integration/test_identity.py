@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -58,7 +57,7 @@ async def test_the_same_notification_twice_is_one_row_and_one_act(
     firebase.chaos(LATENCY_MS=30)
     main = site.names.stage("firebase", "main")
     plain = [notification(number) for number in range(30)]
-    other = [replace(each, body="another body") for each in plain]
+    other = [each._replace(body="another body") for each in plain]
     for partition in (0, 1):
         site.produce([Entry(encode(each)) for pair in zip(plain, other, strict=True) for each in pair], main, partition)
     fleet.sender(max_in_flight=16)

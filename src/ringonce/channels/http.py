@@ -56,7 +56,7 @@ class HttpCarrier:
             return Indeterminate(error.detail)
         except ValueError:
             return Rejected("the request cannot be sent: its URL or a header is invalid")
-        return classify_status(self._protocol, reply.status, reply.headers.get("retry-after"), self._now())
+        return classify_status(self._protocol, reply.status, reply.headers, self._now())
 
     async def close(self) -> None:
         """See `Carrier.close`."""

@@ -15,13 +15,13 @@ import httpx
 from pyreqwest.exceptions import PyreqwestError
 
 from ringonce.channels.http_pyreqwest import (
+    AnsweredHeaders,
     build_client,
     cancellations,
     check_headers,
     heed_cancellation,
     no_reply,
     parsed_url,
-    readable_headers,
     streamed_request,
 )
 from ringonce.channels.port import ANSWER_LIMIT, NoReply, NotConnected, Reply, Unanswered
@@ -145,13 +145,14 @@ class PyreqwestTransport(httpx.AsyncBaseTransport):
         deadline: float | None = request.extensions.get(_DEADLINE)
         posted = streamed_request(self._client, str(request.url), request.headers, request.content, deadline)
         cancels = cancellations()
+        before = cancels()
         try:
             response = await posted.__aenter__()  # left when httpx closes the stream
         except PyreqwestError as error:
-            heed_cancellation(cancels)
+            heed_cancellation(cancels, before)
             raise no_reply(error, deadline) from None
-        heed_cancellation(cancels)  # with an answer in hand, its connection is free when the deadline passes
-        headers = [(name.encode(), value.encode()) for name, value in readable_headers(response.headers).items()]
+        heed_cancellation(cancels, before)  # with an answer in hand, its connection is free when the deadline passes
+        headers = [(name.encode(), value.encode()) for name, value in AnsweredHeaders(response.headers).items()]
         return httpx.Response(response.status, headers=headers, stream=_Body(posted, response))
 
     async def aclose(self) -> None:
@@ -170,12 +171,13 @@ class _Body(httpx.AsyncByteStream):
 
     async def __anext__(self) -> bytes:
         cancels = cancellations()
+        before = cancels()
         try:
             chunk = await self._reader.read_chunk()
         except PyreqwestError as error:
-            heed_cancellation(cancels)
+            heed_cancellation(cancels, before)
             raise no_reply(error) from None
-        heed_cancellation(cancels)
+        heed_cancellation(cancels, before)
         if chunk is None:
             raise StopAsyncIteration
         return bytes(chunk)
@@ -183,5 +185,6 @@ class _Body(httpx.AsyncByteStream):
     async def aclose(self) -> None:
         """Let go of the connection; httpx calls this once."""
         cancels = cancellations()
+        before = cancels()
         await self._posted.__aexit__(None, None, None)
-        heed_cancellation(cancels)
+        heed_cancellation(cancels, before)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from pyreqwest.http import Url
 from ringonce.channels.port import ANSWER_LIMIT, NoReply, NotConnected, Reply, Unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator
 
     from pyreqwest.client import Client
     from pyreqwest.http import HeaderMap
@@ -94,15 +95,16 @@ class PyreqwestHttp:
         if self._closed:
             raise NotConnected("client closed")
         cancels = cancellations()
+        before = cancels()
         try:
             async with request as response:
-                heed_cancellation(cancels)
-                headers = readable_headers(response.headers)
-                reply = Reply(response.status, headers, await first_bytes(response.body_reader))
+                heed_cancellation(cancels, before)
+                answered = AnsweredHeaders(response.headers)
+                reply = Reply(response.status, answered, await first_bytes(response.body_reader, cancels, before))
         except PyreqwestError as error:
-            heed_cancellation(cancels)
+            heed_cancellation(cancels, before)
             raise no_reply(error, deadline) from None  # the cause names the URL
-        heed_cancellation(cancels)
+        heed_cancellation(cancels, before)
         return reply
 
     async def close(self) -> None:
@@ -155,23 +157,33 @@ def streamed_request(
     if deadline is not None:
         if deadline <= 0:
             raise NotConnected("no time left")
-        builder = builder.timeout(timedelta(seconds=deadline))
+        builder = builder.timeout(_span(deadline))
     return builder.build_streamed()
 
 
-def cancellations() -> int:
-    """Count how often the running task was asked to stop."""
+@lru_cache(maxsize=64)
+def _span(seconds: float) -> timedelta:
+    """Kept, because most calls have the same one."""
+    return timedelta(seconds=seconds)
+
+
+def cancellations() -> Callable[[], int]:
+    """What counts how often the running task was asked to stop."""
     task = asyncio.current_task()
-    return task.cancelling() if task else 0
+    return task.cancelling if task else _never
 
 
-def heed_cancellation(before: int) -> None:
+def _never() -> int:
+    return 0
+
+
+def heed_cancellation(cancels: Callable[[], int], before: int) -> None:
     """Raise the cancellation that came since `before` was counted; to be called after every await on pyreqwest.
 
     pyreqwest takes the `CancelledError` out of its coroutine and looks, in no fixed order, whether it or a result is
     there first. When the result wins, the cancellation would be lost and the caller never stop.
     """
-    if cancellations() > before:
+    if cancels() > before:
         raise asyncio.CancelledError
 
 
@@ -180,10 +192,16 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
     pyreqwest itself would send other characters as UTF-8, which no receiver expects.
     """
-    if "" in headers or not _NAMES.fullmatch("".join(headers)):
+    if not _tokens(tuple(headers)):
         raise ValueError("a header name cannot be sent")
     if not _VALUES.fullmatch("".join(headers.values())):
         raise ValueError("a header value cannot be sent")
+
+
+@lru_cache(maxsize=64)
+def _tokens(names: tuple[str, ...]) -> bool:
+    """Kept, because a channel's calls differ in their values only."""
+    return "" not in names and _NAMES.fullmatch("".join(names)) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -201,12 +219,35 @@ def parsed_url(url: str) -> Url:
         raise ValueError("not a valid URL") from None
 
 
-def readable_headers(headers: HeaderMap) -> dict[str, str]:
-    """Headers by lower-case name; of a repeated one the last, and `UNREADABLE` for a value that is not ASCII."""
-    try:
-        return dict(headers.items())
-    except ValueError:
-        return {name: _readable(headers, name) for name in headers.keys()}  # noqa: SIM118 - iterating shows values
+class AnsweredHeaders(Mapping[str, str]):
+    """An answer's headers by lower-case name; of a repeated one the last.
+
+    They are read when somebody asks: of a delivery nobody does. A value that is not ASCII reads `UNREADABLE`.
+    """
+
+    __slots__ = ("_found", "_raw")
+
+    def __init__(self, raw: HeaderMap) -> None:
+        self._raw = raw
+        self._found: dict[str, str] | None = None
+
+    def _read(self) -> dict[str, str]:
+        if self._found is None:
+            try:
+                self._found = dict(self._raw.items())
+            except ValueError:
+                names = self._raw.keys()  # iterating over them shows names only, as `items` would the values
+                self._found = {name: _readable(self._raw, name) for name in names}
+        return self._found
+
+    def __getitem__(self, name: str) -> str:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
 
 
 def _readable(headers: HeaderMap, name: str) -> str:
@@ -216,16 +257,15 @@ def _readable(headers: HeaderMap, name: str) -> str:
         return UNREADABLE
 
 
-async def first_bytes(reader: ResponseBodyReader) -> bytes:
+async def first_bytes(reader: ResponseBodyReader, cancels: Callable[[], int], before: int) -> bytes:
     """Read up to `ANSWER_LIMIT` bytes of a body, or what came of it before it broke or the deadline passed."""
     received = b""
-    cancels = cancellations()
     while len(received) < ANSWER_LIMIT:
         try:
             chunk = await reader.read_chunk()
         except PyreqwestError:
             chunk = None  # the status line has decided already
-        heed_cancellation(cancels)
+        heed_cancellation(cancels, before)
         if chunk is None:
             break
         received += bytes(chunk)

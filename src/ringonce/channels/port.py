@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -18,8 +17,7 @@ ANSWER_LIMIT = 4096
 """Bytes of an answer's body that are ever read; the status line decides, the body is for diagnosis only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What the provider answered. Header names are lower-case; `body` holds at most `ANSWER_LIMIT` bytes."""
 
     status: int

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+import orjson
+
 from ringonce.channels.http import Request
 from ringonce.channels.port import BadTarget
 from ringonce.channels.registry import Destinations
@@ -109,7 +111,7 @@ class Relay:
 
         `payload` are the record's own bytes, `key` the idempotency key.
         """
-        body = payload if self._format is BodyFormat.PROTOBUF else notification.canonical_json()
+        body = payload if self._format is BodyFormat.PROTOBUF else orjson.dumps(notification.json_fields())
         signer = self._signer.copy()
         signer.update(body)
         headers = {**self._fixed, "idempotency-key": key, "x-signature": signer.hexdigest()}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ringonce.domain.outcome import Delivered, Gone, Outcome, Refused, Rejected, Throttled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 TOO_MANY_REQUESTS: Final = 429
 REQUEST_TIMEOUT: Final = 408
@@ -42,25 +45,24 @@ SMTP: Final = Protocol("smtp", keyed=False, addresses_die=True, credentialed=Tru
 """Mail submission (RFC 5321, RFC 6409); its replies are read in `channels.email`."""
 
 
-def classify_status(protocol: Protocol, status: int, retry_after: str | None, now: float) -> Outcome:
+def classify_status(protocol: Protocol, status: int, headers: Mapping[str, str], now: float) -> Outcome:
     """The outcome of an answered call.
 
     Args:
         protocol: whose answer it is.
         status: the HTTP status code.
-        retry_after: the header's text, if any.
+        headers: the answer's, by lower-case name.
         now: seconds since the epoch, for a Retry-After that is a date.
     """
     if 200 <= status < 300:  # noqa: PLR2004 - the class 2xx
         return Delivered(status)
     if status == TOO_MANY_REQUESTS:
-        return Throttled(status, read_retry_after(retry_after, now))
+        return Throttled(status, read_retry_after(headers.get("retry-after"), now))
     if status == REQUEST_TIMEOUT or 500 <= status < 600 or (status == CONFLICT and protocol.keyed):  # noqa: PLR2004
-        return Refused(status, read_retry_after(retry_after, now))
+        return Refused(status, read_retry_after(headers.get("retry-after"), now))
     if protocol.credentialed and status in NOT_ALLOWED:
-        return Refused(
-            status
-        )  # every call will meet it, the breaker opens, and everything waits for whoever is alarmed
+        # Every call meets it: the breaker opens, and everything waits for whoever is alarmed.
+        return Refused(status)
     if protocol.addresses_die and status in ADDRESS_DEAD:
         return Gone(status)
     return Rejected(f"rejected with status {status}", status)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ringonce.domain.outcome import (
     Delivered,
@@ -88,9 +88,10 @@ class Skip:
 
 Disposition: TypeAlias = Record | Forward | Hold | Skip
 
+DELIVERED: Final = Record(Status.DELIVERED)
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+
+class Situation(NamedTuple):
     """Where a record stands. Times are seconds since the epoch.
 
     `deferred_since`: when it was first put off without an attempt, if it was.
@@ -109,7 +110,7 @@ def decide(outcome: Outcome, situation: Situation, ladder: Ladder, now: float) -
     """What follows from a stage's last outcome, when its tries are used up or make no sense."""
     match outcome:
         case Delivered():
-            return Record(Status.DELIVERED)
+            return DELIVERED
         case Gone():
             return Record(Status.GONE)
         case Rejected():

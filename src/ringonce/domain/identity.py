@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 MAX_REPLAYS: Final = 1000
 """A replay count above this is a header from outside that nobody believes."""
@@ -23,8 +23,7 @@ def valid_id(text: str) -> bool:
     return _VALID_ID.match(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a record entered: the coordinates of the entry record, kept for ever."""
 
     topic: str
@@ -49,8 +48,7 @@ def synthetic_id(origin: Origin, value: bytes | None) -> str:
     return f"{origin}-{hashlib.sha256(value or b'').hexdigest()[:8]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The id under which a record is recorded, and the root it shares with its replays.
 
     `replay` is the ordinal of the replay, 0 for an original. `key` is the Idempotency-Key.

@@ -1,13 +1,12 @@
-"""A notification as the domain sees it, and its canonical JSON."""
+"""A notification as the domain sees it, and the fields of its canonical JSON."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 NANOS: Final = 1_000_000_000
 _EARLIEST: Final = -62_135_596_800  # 0001-01-01T00:00:00Z, the bounds of google.protobuf.Timestamp
@@ -46,8 +45,6 @@ class Priority(IntEnum):
         return f"PRIORITY_{self.name}"
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
 _CHANNEL_NAMES: Final = {int(channel): channel.wire_name for channel in Channel}
 _PRIORITY_NAMES: Final = {int(priority): priority.wire_name for priority in Priority}
 
@@ -84,8 +81,7 @@ class Instant:
         return f"{whole}.{digits}Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(NamedTuple):
     """One message to one recipient over one channel.
 
     `channel` and `priority` are the wire's numbers, known or not: enums of proto3 are open.
@@ -105,25 +101,23 @@ class Notification:
     collapse_key: str = ""
     priority: int = 0
 
-    def canonical_json(self) -> bytes:
-        """The notification in protobuf's JSON mapping (UTF-8): fields at their default are left out.
+    def json_fields(self) -> dict[str, str | int]:
+        """The notification in protobuf's JSON mapping: fields at their default are left out.
 
         Source: https://protobuf.dev/programming-guides/json/
         """
-        fields: dict[str, str | int | None] = {
-            "id": self.id,
-            "userId": self.user_id,
-            "channel": _CHANNEL_NAMES.get(self.channel, self.channel) if self.channel else None,
-            "title": self.title,
-            "body": self.body,
-            "payloadJson": self.payload_json,
-            "traceId": self.trace_id,
-            "createdAt": None if self.created_at is None else self.created_at.rfc3339(),
-            "target": self.target,
-            "expiresAt": None if self.expires_at is None else self.expires_at.rfc3339(),
-            "eventKey": self.event_key,
-            "collapseKey": self.collapse_key,
-            "priority": _PRIORITY_NAMES.get(self.priority, self.priority) if self.priority else None,
-        }
-        present = {name: value for name, value in fields.items() if value}
-        return _encode(present).encode()
+        fields: dict[str, Any] = {name: value for name, value in zip(_JSON_NAMES, self, strict=True) if value}
+        for name, known in (("channel", _CHANNEL_NAMES), ("priority", _PRIORITY_NAMES)):
+            if name in fields:
+                fields[name] = known.get(fields[name], fields[name])
+        for name in ("createdAt", "expiresAt"):
+            if name in fields:
+                fields[name] = fields[name].rfc3339()
+        return fields
+
+
+_JSON_NAMES: Final = tuple(
+    head + "".join(word.capitalize() for word in words)
+    for head, *words in (name.split("_") for name in Notification._fields)
+)
+"""The fields' names in JSON: in lower camel case."""

@@ -7,7 +7,7 @@ or `NotSent` (nothing reached it).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias, get_args
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,12 @@ Outcome: TypeAlias = Delivered | Rejected | Gone | Throttled | Refused | NotSent
 Failure: TypeAlias = Throttled | Refused | NotSent | Indeterminate
 """Outcomes after which another try makes sense, and which count against the provider."""
 
+_FAILURES: Final = get_args(Failure)
+
 
 def is_failure(outcome: Outcome) -> bool:
     """Whether the provider failed (a Rejected or Gone means that it is healthy)."""
-    return isinstance(outcome, Throttled | Refused | NotSent | Indeterminate)
+    return isinstance(outcome, _FAILURES)
 
 
 def retry_after(outcome: Outcome) -> float | None:

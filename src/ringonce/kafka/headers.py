@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ringonce.domain.identity import MAX_REPLAYS, Origin, ReplayClaim
 
@@ -72,8 +71,7 @@ _LONGEST_NUMBER: Final = 18  # digits; what is longer is no count and no time
 NO_CLAIM: Final = ReplayClaim()
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(NamedTuple):
     """What a record's headers say, each out-of-range or unreadable one left at its default.
 
     `deferred_since`: seconds since the epoch. `error` and `reason` matter to those who read a DLQ.
@@ -95,15 +93,22 @@ class Hints:
 
 NO_HINTS: Final = Hints()
 
+_READ: Final = (RESERVED | {TRACEPARENT}) - {ROUTER_NODE, CHANNEL, ERROR_CLASS, ERROR_TIMESTAMP, PREVIOUS_TOPIC}
+"""The headers that are read; the others are for people."""
+
+_FRESH: Final = frozenset({ORIGIN, TRACEPARENT})
+"""What a record has of them that comes from the router and has been nowhere else."""
+
 
 def read(headers: Headers, now: float) -> Hints:
     """Read a record's headers; `now` in seconds since the epoch. Of several with one name the last counts."""
     if not headers:
         return NO_HINTS
-    texts = {name: text for name, value in headers if (text := _text(value)) is not None}
+    texts = {name: text for name, value in headers if name in _READ and (text := _text(value)) is not None}
     origin = texts.get(ORIGIN)
+    if texts.keys() <= _FRESH:
+        return Hints(None if origin is None else Origin.parse(origin), traceparent=_traceparent(texts))
     deferred = _number(texts.get(DEFERRED_SINCE), None)
-    traceparent = texts.get(TRACEPARENT)
     return Hints(
         origin=None if origin is None else Origin.parse(origin),
         retry_count=_count(texts.get(RETRY_COUNT)),
@@ -111,13 +116,18 @@ def read(headers: Headers, now: float) -> Hints:
         deferred_since=deferred / 1000 if deferred is not None and deferred / 1000 <= now else None,
         maybe_reached=texts.get(MAYBE_REACHED) == "true",
         claim=_claim(texts),
-        traceparent=traceparent if traceparent is not None and _TRACEPARENT.match(traceparent) else None,
+        traceparent=_traceparent(texts),
         original_topic=texts.get(ORIGINAL_TOPIC),
         error=_bounded(texts.get(ERROR_MESSAGE)),
         error_status=_status(texts.get(ERROR_STATUS)),
         reason=_bounded(texts.get(FORWARD_REASON)),
         root=texts.get(ROOT_ID),
     )
+
+
+def _traceparent(texts: dict[str, str]) -> str | None:
+    text = texts.get(TRACEPARENT)
+    return text if text is not None and _TRACEPARENT.match(text) else None
 
 
 def _claim(texts: dict[str, str]) -> ReplayClaim:

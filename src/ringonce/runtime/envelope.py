@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ringonce.domain.identity import Identity, Origin, identify, synthetic_id, valid_id
 from ringonce.kafka.codec import Undecodable, decode
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from ringonce.kafka.port import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """What a record turned out to be.
 
     `notification` is None when the value cannot be decoded; `fault` is why the record can never be delivered, if so.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ringonce.domain.disposition import Status
@@ -45,7 +44,7 @@ def fold(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
         if before is None:
             kept[row.key] = row
         elif _replaces(row, before):
-            kept[row.key] = replace(row, maybe_reached=row.maybe_reached or before.maybe_reached)
+            kept[row.key] = row._replace(maybe_reached=row.maybe_reached or before.maybe_reached)
     return [kept[key] for key in sorted(kept)]
 
 

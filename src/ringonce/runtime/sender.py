@@ -158,7 +158,7 @@ class Sender:
         """The gate knows nothing of it: it may be sent."""
         notification = work.envelope.notification
         assert notification is not None  # noqa: S101 - what cannot be decoded never comes here
-        if work.situation().expired(self._clock.now()):
+        if work.expired(self._clock.now()):
             self._apply(work, Record(Status.EXPIRED), work.outcome)
             return
         try:
@@ -257,7 +257,8 @@ class Sender:
         outcome = finding.outcome
         was_closed = lane.gate.closed
         if outcome is not None:
-            lane.gate.delivered(ok=not is_failure(outcome), cause=describe(outcome))
+            failed = is_failure(outcome)
+            lane.gate.delivered(ok=not failed, cause=describe(outcome) if failed else "")
         if finding.ending in WITHHELD:
             self._withheld(work, finding)
         elif finding.ending is Ending.EXPIRED or outcome is None:

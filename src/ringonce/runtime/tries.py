@@ -6,9 +6,8 @@ tenacity paces the tries. It costs about 50 µs a call, so it is entered only af
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tenacity import AsyncRetrying, RetryCallState
 
@@ -52,8 +51,7 @@ class Ending(Enum):
     UNSURE = auto()  # the gate has to be asked again before anything is sent
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """What a delivery brought. `outcome` is None when no call was made.
 
     `ruling` and `cause` are what becomes of it and why, where it is RULED; without a cause the outcome is one.
@@ -104,7 +102,7 @@ class Courier:
 
         `go_on` is asked before each further try; `work.interrupt` cuts the pause before it short.
         """
-        if self._expired(work):
+        if work.expired(self._clock.now()):
             return Finding(Ending.EXPIRED, work.outcome)
         try:
             outcome = await self._call(work)
@@ -122,7 +120,7 @@ class Courier:
 
     async def probe(self, work: Work) -> Finding:
         """One call, whatever it brings."""
-        if self._expired(work):
+        if work.expired(self._clock.now()):
             return Finding(Ending.EXPIRED, work.outcome)
         try:
             return Finding(Ending.FINAL, await self._call(work))
@@ -159,28 +157,21 @@ class Courier:
         except _Stop as stop:
             return Finding(stop.ending, work.outcome)
         except Withheld as withheld:
-            return replace(withheld.finding, outcome=work.outcome)  # there was a call before
+            return withheld.finding._replace(outcome=work.outcome)  # there was a call before
 
     def _check(self, work: Work, go_on: Callable[[], bool], state: RetryCallState) -> None:
         if state.attempt_number == 1:
             return
         if not go_on():
             raise _Stop(Ending.INTERRUPTED)
-        if self._expired(work):
+        if work.expired(self._clock.now()):
             raise _Stop(Ending.EXPIRED)
 
     def _worth_another(self, work: Work, outcome: Outcome) -> bool:
+        if not is_failure(outcome) or work.single or work.spent >= self._max_attempts:
+            return False
         asked = retry_after(outcome)
-        return (
-            is_failure(outcome)
-            and not work.single
-            and work.spent < self._max_attempts
-            and (asked is None or asked <= LONGEST_HONOURED)
-        )
-
-    def _expired(self, work: Work) -> bool:
-        expires_at = work.envelope.expires_at
-        return expires_at is not None and self._clock.now() >= expires_at
+        return asked is None or asked <= LONGEST_HONOURED
 
     async def _make_call(self, work: Work) -> Outcome:
         """One call to the provider, counted."""
@@ -219,10 +210,8 @@ class Courier:
 
     def _keep(self, work: Work, outcome: Outcome, began: float) -> None:
         """Have an attempt on the work's timeline, if it is one to keep; a first success costs nothing here."""
-        if self._kept is Kept.OFF:
-            return
-        troubled = work.tried is not None or work.attempts > 0
-        if self._kept is Kept.FAILURES and isinstance(outcome, Delivered) and not troubled:
+        first_success = isinstance(outcome, Delivered) and work.tried is None and work.attempts == 0
+        if self._kept is Kept.OFF or (first_success and self._kept is Kept.FAILURES):
             return
         seconds = self._clock.monotonic() - began
         if work.tried is None:

@@ -87,6 +87,11 @@ class Work:
         """Whether it may have reached the provider and no header says so yet: that must not be forgotten."""
         return self.maybe_reached and not self.envelope.hints.maybe_reached
 
+    def expired(self, now: float) -> bool:
+        """Whether no attempt may start any more."""
+        expires_at = self.envelope.expires_at
+        return expires_at is not None and now >= expires_at
+
     def situation(self) -> Situation:
         """What the domain's rules need to know of it."""
         return Situation(self.stage, self.envelope.expires_at, self.envelope.hints.deferred_since)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
     from ringonce.domain.disposition import Status
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
+class HistoryRow(NamedTuple):
     """A row of `notifications_log`. Times are seconds since the epoch; `sent_at` is when the provider answered."""
 
     notification_id: str
@@ -44,8 +42,7 @@ class HistoryRow:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
+class AttemptRow(NamedTuple):
     """A row of `delivery_attempts`, without its node.
 
     `attempted_at` in seconds since the epoch, `duration` in seconds; `outcome` is the outcome's class, and topic,

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ def test_the_signature_is_over_the_exact_bytes_that_are_sent(body: BodyFormat) -
     """Hex HMAC-SHA256 with the channel's secret."""
     sent = notification(title="Grüße 😀\0", payload_json='{"a": 1}')
     request = relay(body=body).request(sent, "key", None, b"the payload's own bytes")
-    expected = b"the payload's own bytes" if body is BodyFormat.PROTOBUF else sent.canonical_json()
+    expected = b"the payload's own bytes" if body is BodyFormat.PROTOBUF else orjson.dumps(sent.json_fields())
     assert request.body == expected
     assert request.headers["x-signature"] == hmac.new(SECRET, request.body, hashlib.sha256).hexdigest()
 

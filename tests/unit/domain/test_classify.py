@@ -32,7 +32,7 @@ def expected(protocol: Protocol, status: int) -> type:
 def test_every_status_code(protocol: Protocol) -> None:
     """100 to 999, for each kind of protocol."""
     for status in range(100, 1000):
-        outcome = classify_status(protocol, status, "7", NOW)
+        outcome = classify_status(protocol, status, {"retry-after": "7"}, NOW)
         assert type(outcome) is expected(protocol, status), status
         assert getattr(outcome, "status", status) == status
         assert retry_after(outcome) == (7 if isinstance(outcome, Throttled | Refused) else None)
@@ -40,7 +40,7 @@ def test_every_status_code(protocol: Protocol) -> None:
 
 def test_relay_knows_no_dead_addresses() -> None:
     """Its 404 and 410 are rejections: the record goes to the DLQ, no address is retired."""
-    assert isinstance(classify_status(RELAY, 410, None, NOW), Rejected)
+    assert isinstance(classify_status(RELAY, 410, {}, NOW), Rejected)
 
 
 @pytest.mark.parametrize(

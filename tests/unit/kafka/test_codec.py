@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -98,4 +96,4 @@ def test_a_channel_is_put_behind_what_is_there(before: Channel) -> None:
     value = encode(notification) + b"\xf2\x3f\x03abc"
     changed = with_channel(value, Channel.WEBHOOK)
     assert changed.startswith(value)
-    assert decode(changed) == replace(notification, channel=Channel.WEBHOOK)
+    assert decode(changed) == notification._replace(channel=Channel.WEBHOOK)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -227,4 +226,4 @@ def test_bare_row_holds_nothing_of_the_payload() -> None:
         "a", Status.DLQ, user_id="u", last_error="e", trace_id="t", event_key="k", created_at="c", expires_at="x"
     )
     assert full.bare() == row("a", Status.DLQ)
-    assert replace(full, root_id="r").bare().root_id == "r"
+    assert full._replace(root_id="r").bare().root_id == "r"
