@@ -6,7 +6,7 @@ import json
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bench.evidence import commits, spans, watch
 from bench.figures import Figure, ratios, steady_rate
@@ -76,7 +76,7 @@ def drain(
     running: Rig,
     prefix: str,
     rows: int,
-    knobs: Mapping[str, object],
+    knobs: Mapping[str, Any],
     *,
     flags: Sequence[str] = (),
     senders: int = 1,
@@ -113,7 +113,7 @@ def drain(
     return Drained(steady_rate(sorted(times.values())), meter.cpu_us, meter.peak / 1e6, *spans(receipts, times))
 
 
-def textbook(running: Rig, topic: str, seconds: float, knobs: Mapping[str, object]) -> float:
+def textbook(running: Rig, topic: str, seconds: float, knobs: Mapping[str, Any]) -> float:
     """Rows per second of the textbook design, over `seconds` from its first row on."""
     running.truncate()
     running.forget_group(GROUP)

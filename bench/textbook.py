@@ -12,6 +12,7 @@ runs until SIGTERM.
 from __future__ import annotations
 
 import hmac
+import json
 import signal
 import sys
 from typing import TYPE_CHECKING, Final
@@ -64,7 +65,7 @@ def main(bootstrap: str, topic: str, database: str, provider: str) -> None:
             if message is None or message.error():
                 continue
             notification = decode(message.value())
-            body = notification.canonical_json()
+            body = json.dumps(notification.json_fields()).encode()
             answer = http.post(
                 provider,
                 content=body,
