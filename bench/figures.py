@@ -54,6 +54,8 @@ GOALS: Final = {
     "record_vs_per_message_tx": Goal(15, 30, "recording in batches, times one transaction per message"),
     "router_per_s": Goal(60_000, 90_000, "the router, records of 300 bytes"),
     "router_vs_bare_loop": Goal(0.6, 0.8, "of a bare consume-produce loop"),
+    "at_most_once_vs_effectively_once": Goal(0.8, 0.9, "of the rate under effectively-once, 20 ms"),
+    "bounded_vs_effectively_once": Goal(0.8, 0.9, "of the rate under effectively-once, 20 ms"),
     "latency_p50_ms": Goal(40, 20, "produce to the provider's receipt at 500/s", less_is_better=True),
     "latency_p99_ms": Goal(150, 60, "the same, 99 % within", less_is_better=True),
     "isolation_throughput": Goal(0.9, 0.97, "of the other channels' pace is kept while firebase hangs"),

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench import drain, record, router
+from bench import drain, record, router, semantics
 from bench.report import RESULTS, machine, merged, read, table, write
 from bench.rig import rig
 
@@ -29,6 +29,7 @@ SCENARIOS: Final[dict[str, Callable[[Rig], list[Figure]]]] = {
     "drain": lambda running: drain.measure(running, drain.Size()),
     "record": lambda running: record.measure(running, record.Size()),
     "router": lambda running: router.measure(running, router.Size()),
+    "semantics": lambda running: semantics.measure(running, semantics.Size()),
 }
 
 

@@ -79,13 +79,16 @@ class Rig:
 
     def ends(self, topic: str) -> int:
         """How many records were ever appended to a topic."""
-        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(topic, number): latest for number in range(PARTITIONS)}
         return sum(int(future.result(10).offset) for future in self.admin.list_offsets(asked).values())
 
     def truncate(self) -> None:
         """Start with empty tables."""
         with psycopg.connect(self.postgres.url) as connection:
-            connection.execute("TRUNCATE notifications_log, processed_events, delivery_attempts, replays")
+            connection.execute(
+                "TRUNCATE notifications_log, processed_events, delivery_attempts, notification_attempts, replays"
+            )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.fixtures.site import SECRET, notification
 from tests.fixtures.waiting import eventually
 
 from ringonce import bootstrap
-from ringonce.channels.registry import CHANNELS, ChannelRow
+from ringonce.channels.registry import CATALOGUE, ChannelRow
 from ringonce.domain.notification import Channel
 from ringonce.domain.stages import Ladder, Stage
 from ringonce.mock.thread import MockProvider
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded, pytest.mark.database]
 
-ROW = ChannelRow(Channel.NTFY, ladder=Ladder((Stage("retry-1m", 60.0),)))
+ROW = ChannelRow(Channel.INAPP, ladder=Ladder((Stage("retry-1m", 60.0),)))
 """The wire contract has its number already; its one retry stage is its own."""
 
 
 async def test_a_channel_is_a_row(site: Site, journal: Journal) -> None:
     """Routed, delivered, tried again, dead-lettered, recorded and replayed by code that has never heard of it."""
-    assert ROW.name not in CHANNELS
+    assert ROW.name not in CATALOGUE
     site.prepare([])
     site.create_topics({ROW.name: ROW.ladder})
     with MockProvider(ROW.name, secret=SECRET) as provider:
@@ -52,14 +52,14 @@ async def test_a_channel_is_a_row(site: Site, journal: Journal) -> None:
             fates = {"well": {}, "late": {"status": 503, "times": 1}, "never": {"status": 422, "times": 1}}
             ids = site.send(
                 [
-                    notification(name, Channel.NTFY, payload_json=json.dumps({"mock": fate}))
+                    notification(name, Channel.INAPP, payload_json=json.dumps({"mock": fate}))
                     for name, fate in fates.items()
                 ]
             )
             await eventually(lambda: site.history.unrecorded(ids) == set(), so_far=site.history.statuses)
             assert site.history.statuses() == {"delivered": 2, "dlq": 1}
             assert site.history.rows()["n-late"]["stage"] == "retry-1m"
-            assert {row["channel"] for row in site.history.rows().values()} == {"ntfy"}
+            assert {row["channel"] for row in site.history.rows().values()} == {"inapp"}
 
             replayed = await asyncio.to_thread(run_replay, stored, ROW)
             assert (replayed.published, replayed.skipped) == (1, 0)

@@ -57,7 +57,10 @@ def test_every_missing_and_wrong_setting_is_said_in_one_message(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("command", "fault"),
     [
-        (["sender", "--channel", "pigeon"], "there is no channel 'pigeon'; there are apns, firebase, webhook"),
+        (
+            ["sender", "--channel", "pigeon"],
+            "there is no channel 'pigeon'; there are apns, email, firebase, ntfy, webhook",
+        ),
         (["sender", "--channel", "firebase", "--delay", "retry-1h=2s"], "firebase has no retry stage retry-1h"),
         (
             ["sender", "--channel", "firebase", "--delay-30s", "9m"],

@@ -32,7 +32,7 @@ ROW = replace(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--channel", "pigeon"], "'pigeon' is not one of 'apns', 'email', 'firebase'"),
+        (["--channel", "pigeon"], "'pigeon' is not one of 'apns', 'email', 'firebase', 'ntfy', 'webhook'"),
         (["--status", "lost"], "'lost' is not one of"),
         (["--since", "soon"], "'soon' is neither an age such as 2h"),
         (["--since", "1h", "--until", "2h"], "--since is not before --until"),

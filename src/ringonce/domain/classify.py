@@ -61,7 +61,7 @@ def classify_status(protocol: Protocol, status: int, headers: Mapping[str, str],
     if status == REQUEST_TIMEOUT or 500 <= status < 600 or (status == CONFLICT and protocol.keyed):  # noqa: PLR2004
         return Refused(status, read_retry_after(headers.get("retry-after"), now))
     if protocol.credentialed and status in NOT_ALLOWED:
-        # Every call will meet it, the breaker opens, and everything waits for whoever is alarmed.
+        # Every call meets it: the breaker opens, and everything waits for whoever is alarmed.
         return Refused(status)
     if protocol.addresses_die and status in ADDRESS_DEAD:
         return Gone(status)

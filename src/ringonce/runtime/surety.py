@@ -32,4 +32,4 @@ class Surety:
 
     def expired(self, work: Work) -> bool:
         """Whether no attempt may start any more."""
-        return work.situation().expired(self.clock.now())
+        return work.expired(self.clock.now())
