@@ -50,6 +50,10 @@ class RoleSettings(BaseSettings):
     """Seconds after which the group gives a silent member's partitions to others; the broker has bounds of its own."""
     max_poll_interval: float = Field(300.0, ge=1.0, le=86_400.0)
     """Seconds without a poll after which a member gives its partitions up by itself; the session timeout at least."""
+    metrics_port: int | None = Field(None, ge=1, le=65_535)
+    """Serves /metrics, /healthz and /readyz on this port; off when unset."""
+    metrics_host: str = Field("127.0.0.1", min_length=1)
+    """The address that the port is on; whoever can reach it can read it."""
 
 
 class StoreSettings(RoleSettings):

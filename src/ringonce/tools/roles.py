@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+metrics_port = click.option(
+    "--metrics-port", type=int, help="Serves /metrics, /healthz, /readyz [env: RINGONCE_METRICS_PORT]."
+)
+metrics_host = click.option(
+    "--metrics-host", help="The address that the port is on; loopback without [env: RINGONCE_METRICS_HOST]."
+)
+
+
 def _role_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that every role has."""
     for option in (
+        metrics_host,
+        metrics_port,
         click.option("--log-level", help="DEBUG, INFO, WARNING or ERROR [env: RINGONCE_LOG_LEVEL]."),
         click.option("--node-id", help="This process in headers and rows [env: RINGONCE_NODE_ID]."),
         prefix,
@@ -90,6 +100,8 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
     topic_prefix: str | None,
     node_id: str | None,
     log_level: str | None,
+    metrics_port: int | None,
+    metrics_host: str | None,
     **channel_flags: Any,
 ) -> None:
     """Deliver one channel's notifications.
@@ -103,6 +115,8 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
         "topic_prefix": topic_prefix,
         "node_id": node_id,
         "log_level": log_level,
+        "metrics_port": metrics_port,
+        "metrics_host": metrics_host,
     }
     if mode == "dlq":
         recording = load(StoreSettings, **flags)
