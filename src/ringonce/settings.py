@@ -82,6 +82,15 @@ class RouterSettings(RoleSettings):
         return _words(value)
 
 
+class ExporterSettings(StoreSettings, RouterSettings):
+    """What the exporter needs."""
+
+    metrics_port: int | None = Field(9460, ge=1, le=65_535)
+    """Serves /metrics, /healthz and /readyz on this port."""
+    exporter_interval: float = Field(5.0, ge=0.1, le=300.0)
+    """Seconds between two looks at Kafka and at the database, which is given more when counting takes long."""
+
+
 class DatabaseSettings(BaseSettings):
     """What the database tools need."""
 
@@ -144,6 +153,13 @@ class ChannelSettings(BaseSettings):
         assert isinstance(env_settings, EnvSettingsSource)  # noqa: S101 - for the type checker
         prefix, delimiter = env_settings.env_prefix, env_settings.env_nested_delimiter
         return init_settings, _Environment(settings_cls, env_prefix=prefix, env_nested_delimiter=delimiter)
+
+
+class DelaySettings(ChannelSettings):
+    """What somebody who does not send needs to know of a channel: its stages' delays."""
+
+    target: str = ""
+    secret: SecretStr = SecretStr("")
 
 
 def _words(value: object) -> object:

@@ -51,7 +51,7 @@ EXAMPLES = {
 
 def documented_variables() -> list[str]:
     """The variables of the roles' tables in the page, for the channel webhook."""
-    roles = generator.page().partition("## The development stand")[0]
+    roles = generator.page().partition("## The exporter")[0]
     return [
         found.replace("<CHANNEL>", "WEBHOOK")
         for found in re.findall(r"^\| `([A-Z_<>]+)` \|", roles, flags=re.MULTILINE)
