@@ -14,7 +14,7 @@ from ringonce.kafka.topics import TopicNames
 from ringonce.observe.health import Health
 from ringonce.observe.metrics import ROUTER
 from ringonce.runtime.clock import SystemClock
-from ringonce.runtime.surveyor import Look, Post, Surveyor, survey
+from ringonce.runtime.surveyor import LEISURE, Look, Post, Surveyor, survey
 from ringonce.settings import DelaySettings, Loader, channel_prefix
 from ringonce.store.inquiry import Inquiry
 from ringonce.store.schema import Count
@@ -88,7 +88,7 @@ def run_exporter(settings: ExporterSettings, rows: Iterable[ChannelRow], stop: t
         )
         interval = settings.exporter_interval
         kafka = Look("kafka", partial(survey, outside, watched), clock, interval)
-        database = Look("database", count, clock, interval)
+        database = Look("database", count, clock, interval, LEISURE)
         surveyor = Surveyor(kafka, database, clock)
         health = Health(
             {"looking at Kafka": lambda: kafka.beat},

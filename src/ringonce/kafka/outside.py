@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 PATIENCE: Final = 5.0
 """Seconds within which the first records have to come."""
 POLL: Final = 0.5
-AT_ONCE: Final = 100
 
 FRUGAL: Final = {
     # One record of each partition is wanted; the broker sends a whole batch at least.
@@ -115,14 +114,16 @@ class Outside:
             while open_:
                 if monotonic() > deadline:
                     raise ServerUnreachable("Kafka", self._bootstrap, f"no record for {PATIENCE:g} s")
-                for message in self._reader.consume(min(AT_ONCE, len(open_)), POLL):
-                    partition = Partition(message.topic() or "", message.partition() or 0)
-                    error = message.error()
-                    if error is None:
-                        found.setdefault(partition, to_record(message))
-                        open_.discard(partition)
-                    elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - how the library names its codes
-                        open_.discard(partition)  # marks of transactions only, or emptied meanwhile
+                message = self._reader.poll(POLL)  # and not consume(), which waits until its batch is full
+                if message is None:
+                    continue
+                partition, error = Partition(message.topic() or "", message.partition() or 0), message.error()
+                if error is None:
+                    found.setdefault(partition, to_record(message))
+                elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - how the library names its own codes
+                    continue  # at the end there are marks of transactions only, or it was emptied meanwhile
+                open_.discard(partition)
+                self._reader.pause([TopicPartition(*partition)])  # what else was fetched of it stands before the others
         except KafkaException as error:
             raise ServerUnreachable("Kafka", self._bootstrap, error.args[0].str()) from error
         finally:

@@ -28,7 +28,7 @@ log = logging.getLogger("ringonce")
 
 OUTSIDE: Final = "outside"
 LEISURE: Final = 20.0
-"""A look that took a second is followed by a pause of as many: counting rows must not become the database's work."""
+"""Seconds of pause for each second that counting rows took: it must not become the database's main work."""
 
 GRACE: Final = 2.0
 """Seconds that a look which is under way may still take when the process ends."""
@@ -75,13 +75,15 @@ class Look(Generic[T]):
         ask: brings everything that is wanted; raises `RingonceError`.
         clock: for ages.
         interval: seconds between two looks, at least.
+        leisure: seconds of pause for each second that a look took.
     """
 
-    def __init__(self, server: str, ask: Callable[[], T], clock: Clock, interval: float) -> None:
+    def __init__(self, server: str, ask: Callable[[], T], clock: Clock, interval: float, leisure: float = 0.0) -> None:
         self.server = server
         self._ask = ask
         self._clock = clock
         self._interval = interval
+        self._leisure = leisure
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"look-{server}", daemon=True)
         self._seen: T | None = None
@@ -122,7 +124,7 @@ class Look(Generic[T]):
                 log.info("the exporter sees %s", self.server)
             self.trouble, self._seen_at = "", self._clock.monotonic()
         self.beat = self._clock.monotonic()
-        self._due = self.beat + max(self._interval, LEISURE * (self.beat - began) if not self.trouble else 0.0)
+        self._due = self.beat + max(self._interval, 0.0 if self.trouble else self._leisure * (self.beat - began))
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -11,7 +11,7 @@ from ringonce.errors import ServerUnreachable
 from ringonce.kafka.outside import Ahead
 from ringonce.kafka.port import Partition, Record
 from ringonce.observe.metrics import Metric
-from ringonce.runtime.surveyor import OVERDUE, Look, Post, Sight, Surveyor, survey
+from ringonce.runtime.surveyor import LEISURE, OVERDUE, Look, Post, Sight, Surveyor, survey
 from ringonce.store.schema import Count
 
 if TYPE_CHECKING:
@@ -111,6 +111,22 @@ def test_a_look_that_never_comes_back_makes_what_was_seen_worthless() -> None:
     look = Look("database", lambda: [1], clock, 5.0)
     look.look()
     clock.advance(5.0 + OVERDUE - 1)
+    assert look.seen == [1]
+    clock.advance(2)
+    assert look.seen is None
+
+
+def test_counting_that_takes_long_is_done_less_often() -> None:
+    """A look that takes a second is followed by a pause of twenty; what it has brought is no older for that."""
+    clock = FakeClock()
+
+    def count() -> list[int]:
+        clock.advance(1.0)
+        return [1]
+
+    look = Look("database", count, clock, 5.0, LEISURE)
+    look.look()
+    clock.advance(LEISURE + OVERDUE - 1)
     assert look.seen == [1]
     clock.advance(2)
     assert look.seen is None
