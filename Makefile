@@ -217,8 +217,9 @@ picture: $(ENV) ## Run the demo and draw docs/demo.svg from it (STAND=native or 
 	@$(BIN)/ringonce demo $(if $(STAND),--stand $(STAND)) --picture docs/demo.svg
 
 .PHONY: docs
-docs: $(ENV) ## Generate docs/configuration.md from the settings
+docs: $(ENV) ## Generate docs/configuration.md and docs/observability.md from the code
 	@$(BIN)/python docs/generate_configuration.py
+	@$(BIN)/python docs/generate_observability.py
 
 ##@ Checks and tests
 

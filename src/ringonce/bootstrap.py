@@ -36,7 +36,7 @@ from ringonce.runtime.clock import SystemClock
 from ringonce.runtime.dlq import DlqHandler
 from ringonce.runtime.dryrun import DryRun
 from ringonce.runtime.failpoints import Failpoints
-from ringonce.runtime.instruments import PipelineInstruments, RouterInstruments
+from ringonce.runtime.instruments import PipelineInstruments, RouterInstruments, tell_endings
 from ringonce.runtime.lifecycle import Watchdog, require_descriptors
 from ringonce.runtime.pipeline import DRAIN_DEADLINE, Handler, Pipeline, Profile, Surroundings
 from ringonce.runtime.router import Router
@@ -279,6 +279,8 @@ async def _run(
                 health = _health(settings, beats, instruments, store)
                 sources = (meter.samples, instruments.samples)
                 beats |= stack.enter_context(exposed(settings, profile.role, meter.channel, sources, health))
+            if log.isEnabledFor(logging.DEBUG):
+                tell_endings(pipeline)
             stack.enter_context(Watchdog(beats, clock))
             left = await pipeline.run(stop)
     finally:

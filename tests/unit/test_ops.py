@@ -105,7 +105,8 @@ def test_every_channel_has_a_useful_window() -> None:
 
 def test_every_alert_fires_in_a_rule_test_and_keeps_quiet_in_another() -> None:
     cases = re.split(r"- \{?(?=eval_time)", RULE_TESTS.read_text())
-    fired, quiet = set(), set()
+    fired: set[str] = set()
+    quiet: set[str] = set()
     for case in cases:
         named = re.search(r"alertname: (\w+)", case)
         if named:

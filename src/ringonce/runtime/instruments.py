@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ringonce.domain.disposition import Status
+from ringonce.observe.events import Ended
 from ringonce.observe.meter import CLOSED
 from ringonce.observe.metrics import ROUTER, Metric, Sample
 from ringonce.runtime.sender import Sender
@@ -39,6 +40,20 @@ def steady(look: Callable[[], T]) -> T | None:
         except RuntimeError:  # "changed size during iteration"
             continue
     return None
+
+
+def tell_endings(pipeline: Pipeline) -> None:
+    """Have an event for each terminal row; for a process that logs every message, beside whoever counts them."""
+    recorder, emit = pipeline.recorder, pipeline.around.emit
+    counted = recorder.written
+
+    def written(batch: list[tuple[HistoryRow, Work]]) -> None:
+        if counted is not None:
+            counted(batch)
+        for row, work in batch:
+            emit(Ended(row.notification_id, work.trace_id, work.stage, row.status, row.attempts))
+
+    recorder.written = written
 
 
 class PipelineInstruments:

@@ -87,6 +87,11 @@ class Work:
         """Whether it may have reached the provider and no header says so yet: that must not be forgotten."""
         return self.maybe_reached and not self.envelope.hints.maybe_reached
 
+    @property
+    def trace_id(self) -> str:
+        """The notification's trace id, where it has one."""
+        return "" if self.envelope.notification is None else self.envelope.notification.trace_id
+
     def situation(self) -> Situation:
         """What the domain's rules need to know of it."""
         return Situation(self.stage, self.envelope.expires_at, self.envelope.hints.deferred_since)

@@ -57,5 +57,5 @@ def exporter(
     if faults:
         raise ConfigurationError(faults)
     rows = rows_with_delays(settings.channel_names or CHANNELS, chosen)
-    logs.configure(settings.log_level, settings.log_format)
+    logs.configure(settings.log_level, settings.log_format, role="exporter", node=settings.node_id)
     run_sync(partial(run_exporter, settings, rows))

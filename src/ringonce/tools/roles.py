@@ -57,11 +57,11 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
     """
     if mode == "dlq":
         settings = load(StoreSettings, database_url=database_url, **flags)
-        logs.configure(settings.log_level, settings.log_format)
+        logs.configure(settings.log_level, settings.log_format, role="router-dlq", node=settings.node_id)
         run_async(partial(bootstrap.run_dlq_recorder, settings, None))
         return
     routing = load(RouterSettings, channel_names=channels, **flags)
-    logs.configure(routing.log_level, routing.log_format)
+    logs.configure(routing.log_level, routing.log_format, role="router", node=routing.node_id)
     run_sync(partial(bootstrap.run_router, routing))
 
 
@@ -120,16 +120,20 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
     }
     if mode == "dlq":
         recording = load(StoreSettings, **flags)
-        logs.configure(recording.log_level, recording.log_format)
+        _log(recording, channel, f"{channel}-dlq")
         run_async(partial(bootstrap.run_dlq_recorder, recording, row))
         return
     channel_flags["delays"], faults = chosen_delays(delays, delay_30s, delay_5m)
     settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags, faults)
-    logs.configure(settings.log_level, settings.log_format)
+    _log(settings, channel, f"{channel}-sender")
     if dry_run:
         run_sync(partial(bootstrap.run_dry, settings, of_channel, row, click.echo))
     else:
         run_async(partial(bootstrap.run_sender, settings, of_channel, row, from_latest=not from_start))
+
+
+def _log(settings: StoreSettings, channel: str, role: str) -> None:
+    logs.configure(settings.log_level, settings.log_format, role=role, channel=channel, node=settings.node_id)
 
 
 def chosen_delays(

@@ -94,7 +94,7 @@ def test_events_are_counted_beside_being_emitted() -> None:
     meter = Meter("webhook")
     emit = meter.beside(heard.append)
     told: list[events.Event] = [
-        events.Forwarded("n-1", "retry-30s", Reason.NEXT_RETRY),
+        events.Forwarded("n-1", "", "retry-30s", Reason.NEXT_RETRY),
         events.Recorded(7, 0.1),
         events.PartitionsAssigned(("t[0]",)),
         events.PartitionsLost(("t[0]",)),
