@@ -110,7 +110,9 @@ class Outside:
         open_ = set(wanted)
         deadline = monotonic() + PATIENCE
         try:
-            self._reader.assign([TopicPartition(*partition, offset) for partition, offset in wanted.items()])
+            places = [TopicPartition(*partition, offset) for partition, offset in wanted.items()]
+            self._reader.assign(places)
+            self._reader.resume(places)  # librdkafka keeps a partition paused that leaves and returns
             while open_:
                 if monotonic() > deadline:
                     raise ServerUnreachable("Kafka", self._bootstrap, f"no record for {PATIENCE:g} s")
