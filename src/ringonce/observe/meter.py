@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ringonce.domain.outcome import Outcome, http_status
 from ringonce.observe.events import (
     BreakerChanged,
     Event,
@@ -21,9 +20,9 @@ from ringonce.observe.events import (
 from ringonce.observe.metrics import Histogram, Metric, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from ringonce.domain.disposition import Status
+    from ringonce.domain.outcome import Outcome
     from ringonce.observe.events import Emit
 
 CLOSED = "closed"
@@ -41,7 +40,7 @@ class Meter:
         self._batch_rows = Histogram(Metric.BATCH_ROWS.value.buckets)
         self._database: dict[str, Histogram] = {}
         self._failures: Counter[str] = Counter()
-        self._attempts: Counter[tuple[str, int | None]] = Counter()
+        self._attempts: dict[tuple[type[Outcome], int | None], int] = {}
         self._terminal: Counter[str] = Counter()
         self._replayed: Counter[str] = Counter()
         self._forwards: Counter[tuple[str, str]] = Counter()
@@ -80,14 +79,14 @@ class Meter:
 
     def attempted(self, outcome: Outcome, seconds: float) -> None:
         """A call to the provider has ended."""
-        self._attempts[type(outcome).__name__, http_status(outcome)] += 1
+        key = outcome.__class__, getattr(outcome, "status", None)  # http_status() costs several times as much
+        self._attempts[key] = self._attempts.get(key, 0) + 1
         self.attempt_seconds.observe(seconds)
 
-    def ended(self, status: Status, *, replay: bool) -> None:
-        """A terminal row is durable."""
-        self._terminal[status] += 1
-        if replay:
-            self._replayed[status] += 1
+    def ended(self, statuses: Iterable[str], replays: Iterable[str]) -> None:
+        """Terminal rows are durable: the status of each, and again of those that are a replay's."""
+        self._terminal.update(statuses)
+        self._replayed.update(replays)
 
     def asked(self, operation: str, seconds: float, *, ok: bool) -> None:
         """A statement has ended."""
@@ -130,7 +129,7 @@ class Meter:
         channel = self.channel
         by_class: Counter[tuple[str, str]] = Counter()
         for (outcome, status), count in self._attempts.copy().items():
-            by_class[outcome, "none" if status is None else f"{status // 100}xx"] += count
+            by_class[outcome.__name__, "none" if status is None else f"{status // 100}xx"] += count
         for (outcome, status_class), count in by_class.items():
             yield Sample(Metric.ATTEMPTS, (channel, outcome, status_class), count)
         for (stage, reason), count in self._forwards.copy().items():
@@ -145,4 +144,4 @@ class Meter:
             (Metric.REBALANCES, self._rebalances),
         ):
             for value, count in counts.copy().items():
-                yield Sample(metric, (channel, str(value)), count)
+                yield Sample(metric, (channel, value), count)

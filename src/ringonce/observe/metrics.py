@@ -152,9 +152,19 @@ class Histogram:
 
     def observe(self, value: float) -> None:
         """One more; what clocks that disagree make negative counts as 0."""
-        value = max(0.0, value)
+        if value < 0:  # max() costs as much as all the rest
+            value = 0.0
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def observe_all(self, values: Iterable[float]) -> None:
+        """Many more, at a fraction of what so many calls cost."""
+        bounds, counts, total = self.bounds, self.counts, 0.0
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1  # what is negative belongs into the first one, too
+            if value > 0:
+                total += value
+        self.total += total
 
     def cumulative(self) -> list[tuple[str, float]]:
         """For each upper bound how many lie at or below it, `+Inf` last."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ringonce.domain.disposition import Reason, Status
+from ringonce.domain.disposition import Reason
 from ringonce.domain.outcome import Delivered, Indeterminate, Refused
 from ringonce.observe import events
 from ringonce.observe.exposition import Exposition
@@ -61,6 +61,9 @@ def test_a_histogram_counts_by_upper_bound() -> None:
         histogram.observe(value)
     assert histogram.cumulative() == [("1.0", 2.0), ("10.0", 3.0), ("+Inf", 4.0)]
     assert histogram.total == 13.5
+    batch = Histogram((1.0, 10.0))
+    batch.observe_all([-5.0, 1.0, 1.5, 11.0])
+    assert (batch.counts, batch.total) == (histogram.counts, histogram.total)
 
 
 def test_what_was_counted_is_on_the_page() -> None:
@@ -69,8 +72,7 @@ def test_what_was_counted_is_on_the_page() -> None:
     meter.attempted(Refused(503), 0.02)
     meter.attempted(Refused(502), 0.02)
     meter.attempted(Indeterminate("x"), 3.0)
-    meter.ended(Status.DELIVERED, replay=False)
-    meter.ended(Status.DELIVERED, replay=True)
+    meter.ended(["delivered", "delivered"], ["delivered"])
     meter.since_created.observe(70.0)
     meter.asked("record", 0.004, ok=True)
     meter.asked("record", 0.004, ok=False)
