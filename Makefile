@@ -230,9 +230,10 @@ picture: $(ENV) ## Run the demo and draw docs/demo.svg from it (STAND=native or 
 	@$(BIN)/ringonce demo $(if $(STAND),--stand $(STAND)) --picture docs/demo.svg
 
 .PHONY: docs
-docs: $(ENV) ## Generate docs/configuration.md from the settings, and the tables of docs/semantics.md
+docs: $(ENV) ## Generate docs/configuration.md, docs/observability.md and the tables of docs/semantics.md from the code
 	@$(BIN)/python docs/generate_configuration.py
 	@$(BIN)/python docs/generate_semantics.py
+	@$(BIN)/python docs/generate_observability.py
 
 ##@ Checks and tests
 

@@ -26,6 +26,7 @@ from ringonce.settings import (
     ChannelSettings,
     DeliverySettings,
     EmailSettings,
+    ExporterSettings,
     HttpSettings,
     NtfySettings,
     RoleSettings,
@@ -36,6 +37,7 @@ from ringonce.settings import (
     channel_prefix,
 )
 from ringonce.stand.commands import stand
+from ringonce.tools.exporter import exporter
 from ringonce.tools.roles import router_command, sender_command
 
 if TYPE_CHECKING:
@@ -46,7 +48,12 @@ if TYPE_CHECKING:
 
 PAGE: Final = Path(__file__).with_name("configuration.md")
 
-FIELD_OF: Final = {"channels": "channel_names", "delay_30s": "delays", "delay_5m": "delays"}
+FIELD_OF: Final = {
+    "channels": "channel_names",
+    "delay_30s": "delays",
+    "delay_5m": "delays",
+    "interval": "exporter_interval",
+}
 """The setting behind an option's parameter, where the names differ."""
 
 HEAD: Final = """\
@@ -119,6 +126,13 @@ OTHER: Final = """\
 
 | command | flag | type | default | meaning |
 |---|---|---|---|---|
+"""
+
+EXPORTER: Final = """\
+## The exporter
+
+`ringonce exporter` reads what every role and what writes to the database reads, `RINGONCE_CHANNEL_NAMES`, and of each
+channel the delays. On top of that:
 """
 
 STAND: Final = """\
@@ -371,6 +385,7 @@ def page() -> str:
             f"{NTFY}\n{table(ntfy, full)}",
             f"{EMAIL}\n{table(email, full)}",
             f"{OTHER}{other}",
+            f"{EXPORTER}\n{table(settings(ExporterSettings, exporter, prefix), full)}",
             f"{STAND}\n{table(plain_options(stand) + plain_options(stand.commands['up']), full)}",
             f"{MOCK}\n{table(plain_options(mock), full)}",
             f"{KNOBS}\n{table(knobs(), ('variable', 'type', 'default', 'meaning'))}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -26,19 +27,24 @@ from ringonce.domain.semantics import (
 )
 from ringonce.domain.stages import DLQ, MAIN, Stage
 from ringonce.errors import ConfigurationError, WorkLeftBehind
+from ringonce.exposing import BrokerProbe, DatabaseProbe, either, exposed
 from ringonce.kafka.consumer import GroupConsumer
 from ringonce.kafka.offsets import skip_backlog
 from ringonce.kafka.producer import KafkaProducer
 from ringonce.kafka.settings import ConsumerSettings, ProducerSettings
 from ringonce.kafka.thread import ConsumerThread, Owner, ProducerThread
 from ringonce.kafka.topics import Severity, TopicAdmin, TopicNames, TopicSpec, specs
+from ringonce.observe.health import Health
 from ringonce.observe.logs import emit_to
+from ringonce.observe.meter import Meter
+from ringonce.observe.metrics import ROUTER
 from ringonce.runtime.clock import SystemClock
 from ringonce.runtime.dlq import DlqHandler
 from ringonce.runtime.dryrun import DryRun
 from ringonce.runtime.failpoints import Failpoints
+from ringonce.runtime.instruments import PipelineInstruments, RouterInstruments, tell_endings
 from ringonce.runtime.lifecycle import Watchdog, require_descriptors
-from ringonce.runtime.pipeline import DRAIN_DEADLINE, Pipeline, Profile, Surroundings
+from ringonce.runtime.pipeline import DRAIN_DEADLINE, Handler, Pipeline, Profile, Surroundings
 from ringonce.runtime.router import Router
 from ringonce.runtime.sender import Means, Sender
 from ringonce.settings import (
@@ -111,17 +117,28 @@ def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[st
     check_topics(settings, wanted)
     producer = KafkaProducer(ProducerSettings(settings.kafka_bootstrap, settings.node_id, linger=0.005))
     clock = SystemClock()
+    meter = None if settings.metrics_port is None else Meter(ROUTER)
     router = Router(
         {row.channel: names.stage(row.name, MAIN) for row in configured},
         names,
         settings.node_id,
         producer,
         clock,
-        emit_to(log),
+        emit_to(log) if meter is None else meter.beside(emit_to(log)),
         Failpoints.from_environment(os.environ),
     )
     membership = membership_of(settings, "notification-router")
-    with Watchdog({"the router's loop": lambda: router.beat, "fetching": lambda: router.fed}, clock):
+    beats: dict[str, Callable[[], float]] = {"the router's loop": lambda: router.beat, "fetching": lambda: router.fed}
+    with ExitStack() as stack:
+        if meter is not None:
+            producer.timed = meter.produce_seconds.observe
+            topics = {names.stage(row.name, MAIN): row.name for row in configured}
+            instruments = RouterInstruments(router, meter, topics)
+            broker = either(instruments.broker_held, BrokerProbe(settings.kafka_bootstrap))
+            health = Health(beats, {"assigned": instruments.unassigned, "kafka": broker})
+            sources = (meter.samples, instruments.samples)
+            beats = {**beats, **stack.enter_context(exposed(settings, ROUTER, ROUTER, sources, health))}
+        stack.enter_context(Watchdog(beats, clock))
         left = router.run(stop, lambda member: GroupConsumer(membership, [names.entry], member))
     if left:
         raise WorkLeftBehind(left)
@@ -156,7 +173,7 @@ async def run_dlq_recorder(settings: StoreSettings, row: ChannelRow | None, stop
     profile = Profile(
         consumer, consumer, "" if row is None else row.name, None if row is None else row.channel, {topic: Stage(DLQ)}
     )
-    await _run(settings, profile, stop, DlqHandler)
+    await _run(settings, profile, stop, lambda pipeline, _: DlqHandler(pipeline))
 
 
 def channel_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
@@ -195,10 +212,12 @@ async def run_sender(
     database_url = settings.database_url.get_secret_value()
     claims = PostgresClaims(database_url, f"ringonce-{consumer}", consumer, row.name, settings.node_id)
 
-    def handler(pipeline: Pipeline) -> Sender:
+    def handler(pipeline: Pipeline, meter: Meter | None) -> Sender:
         producer = ProducerThread(
             ProducerSettings(settings.kafka_bootstrap, settings.node_id), asyncio.get_running_loop(), pipeline.failed
         )
+        if meter is not None:
+            producer.watch(meter.produce_seconds.observe)
         producer.start()
         means = Means(
             kit.carry(row, channel, pipeline.around.clock.now),
@@ -253,21 +272,51 @@ def calls_of(semantics: Semantics, channel: DeliverySettings) -> int:
 
 
 async def _run(
-    settings: StoreSettings, profile: Profile, stop: asyncio.Event, make_handler: Callable[[Pipeline], Any]
+    settings: StoreSettings,
+    profile: Profile,
+    stop: asyncio.Event,
+    make_handler: Callable[[Pipeline, Meter | None], Handler],
 ) -> None:
-    store = PostgresStore(settings.database_url.get_secret_value(), f"ringonce-{profile.role}")
+    meter = None if settings.metrics_port is None else Meter(profile.name or ROUTER)
+    url = settings.database_url.get_secret_value()
+    store = PostgresStore(url, f"ringonce-{profile.role}", None if meter is None else meter.asked)
     await store.open()
     clock = SystemClock()
+    emit = emit_to(log) if meter is None else meter.beside(emit_to(log))
     try:
-        around = Surroundings(settings.node_id, store, clock, emit_to(log), Failpoints.from_environment(os.environ))
+        around = Surroundings(settings.node_id, store, clock, emit, Failpoints.from_environment(os.environ))
         pipeline = Pipeline(profile, around, partial(_consumer, settings, profile))
-        pipeline.attach(make_handler(pipeline))
-        with Watchdog(_beats(pipeline), clock):
+        handler = make_handler(pipeline, meter)
+        pipeline.attach(handler)
+        beats = _beats(pipeline)
+        with ExitStack() as stack:
+            if meter is not None:
+                instruments = PipelineInstruments(pipeline, handler, meter, clock)
+                health = _health(settings, beats, instruments, store)
+                sources = (meter.samples, instruments.samples)
+                beats |= stack.enter_context(exposed(settings, profile.role, meter.channel, sources, health))
+            if log.isEnabledFor(logging.DEBUG):
+                tell_endings(pipeline)
+            stack.enter_context(Watchdog(beats, clock))
             left = await pipeline.run(stop)
     finally:
         await store.close()
     if left:
         raise WorkLeftBehind(left)
+
+
+def _health(
+    settings: RoleSettings,
+    beats: Mapping[str, Callable[[], float]],
+    instruments: PipelineInstruments,
+    store: PostgresStore,
+) -> Health:
+    needs = {
+        "assigned": instruments.unassigned,
+        "kafka": either(instruments.broker_held, BrokerProbe(settings.kafka_bootstrap)),
+        "database": either(instruments.database_held, DatabaseProbe(store, asyncio.get_running_loop())),
+    }
+    return Health(beats, needs, {"breakers": lambda: dict(instruments.breakers())})
 
 
 def _beats(pipeline: Pipeline) -> dict[str, Callable[[], float]]:

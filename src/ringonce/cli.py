@@ -21,6 +21,7 @@ from ringonce.tools.contents import Contents
 from ringonce.tools.database import db
 from ringonce.tools.dlq import dlq
 from ringonce.tools.doctor import doctor
+from ringonce.tools.exporter import exporter
 from ringonce.tools.history import history
 from ringonce.tools.mocks import mocks
 from ringonce.tools.prune import prune
@@ -42,7 +43,7 @@ WHAT_TO_DO: Final = {
 SECTIONS: Final = {
     "A first look": (demo, stand, fleet, mock, mocks),
     "Setting up": (db, topics, config, doctor, completion),
-    "At work": (seed, trace, history, dlq, replay, prune),
+    "At work": (seed, trace, history, dlq, replay, prune, exporter),
 }
 
 ringonce = click.version_option(package_name="ringonce")(

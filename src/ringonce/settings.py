@@ -50,6 +50,10 @@ class RoleSettings(BaseSettings):
     """Seconds after which the group gives a silent member's partitions to others; the broker has bounds of its own."""
     max_poll_interval: float = Field(300.0, ge=1.0, le=86_400.0)
     """Seconds without a poll after which a member gives its partitions up by itself; the session timeout at least."""
+    metrics_port: int | None = Field(None, ge=1, le=65_535)
+    """Serves /metrics, /healthz and /readyz on this port; off when unset."""
+    metrics_host: str = Field("127.0.0.1", min_length=1)
+    """The address that the port is on; whoever can reach it can read it."""
 
 
 class StoreSettings(RoleSettings):
@@ -76,6 +80,15 @@ class RouterSettings(RoleSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return _words(value)
+
+
+class ExporterSettings(StoreSettings, RouterSettings):
+    """What the exporter needs."""
+
+    metrics_port: int | None = Field(9460, ge=1, le=65_535)
+    """Serves /metrics, /healthz and /readyz on this port."""
+    exporter_interval: float = Field(5.0, ge=0.1, le=300.0)
+    """Seconds between two looks at Kafka and at the database, which is given more when counting takes long."""
 
 
 class DatabaseSettings(BaseSettings):

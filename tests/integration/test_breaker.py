@@ -40,7 +40,9 @@ async def test_an_open_breaker_lets_only_probes_through_and_nothing_is_given_up(
 
     changes = fleet.journal.of("BreakerChanged")
     assert changes[0].text == "CB firebase: closed → open"
+    assert changes[0].fields["cause"] == "refused with status 503"
     assert changes[-1].text == "CB firebase: half-open → closed"
+    assert changes[-1].fields["cause"] == "probe succeeded"
     opened, closed = changes[0].t, changes[-1].t
     probes = fleet.journal.of("BreakerChanged", after="half-open")
     meanwhile = [call for call in firebase.calls() if opened < call.t < closed]

@@ -65,6 +65,8 @@ def test_a_senders_settings_with_their_sources() -> None:
         "RINGONCE_LOG_FORMAT": ("auto", "default"),
         "RINGONCE_SESSION_TIMEOUT": ("10", "default"),
         "RINGONCE_MAX_POLL_INTERVAL": ("300", "default"),
+        "RINGONCE_METRICS_PORT": ("(none)", "default"),
+        "RINGONCE_METRICS_HOST": ("127.0.0.1", "default"),
         "DATABASE_URL": ("postgresql://ringonce:***@db/x?***", "environment"),
         "RINGONCE_ATTEMPTS": ("failures", "default"),
         f"{FIREBASE}TARGET": ("http://flag:1/", "flag"),
@@ -107,8 +109,8 @@ def test_each_role_has_what_it_reads(role: list[str], own: set[str]) -> None:
     """And no more."""
     result = config("--role", *role)
     assert (result.exit_code, result.exception) == (0, None)
-    timeouts = ("SESSION_TIMEOUT", "MAX_POLL_INTERVAL")
-    shared = {f"RINGONCE_{name}" for name in ("TOPIC_PREFIX", "NODE_ID", "LOG_LEVEL", "LOG_FORMAT", *timeouts)}
+    others = ("SESSION_TIMEOUT", "MAX_POLL_INTERVAL", "METRICS_PORT", "METRICS_HOST")
+    shared = {f"RINGONCE_{name}" for name in ("TOPIC_PREFIX", "NODE_ID", "LOG_LEVEL", "LOG_FORMAT", *others)}
     assert set(shown(result)) == {"KAFKA_BOOTSTRAP", *shared, *own}
 
 

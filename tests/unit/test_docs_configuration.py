@@ -32,6 +32,8 @@ EXAMPLES = {
     "RINGONCE_LOG_FORMAT": ("text", "text"),
     "RINGONCE_SESSION_TIMEOUT": ("20", 20.0),
     "RINGONCE_MAX_POLL_INTERVAL": ("600", 600.0),
+    "RINGONCE_METRICS_PORT": ("9464", 9464),
+    "RINGONCE_METRICS_HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - an example
     "DATABASE_URL": ("postgresql://database/ringonce", "**********"),
     "RINGONCE_ATTEMPTS": ("all", "all"),
     "RINGONCE_CHANNEL_NAMES": ("firebase, apns", ("firebase", "apns")),
@@ -55,7 +57,7 @@ OWN = tuple(channel_prefix(name) for _, name in generator.OWN)
 
 def documented_variables() -> list[str]:
     """The variables of the roles' tables in the page, for the channel webhook."""
-    roles = generator.page().partition("## The development stand")[0]
+    roles = generator.page().partition("## The exporter")[0]
     return [
         found.replace("<CHANNEL>", "WEBHOOK")
         for found in re.findall(r"^\| `([A-Z_<>]+)` \|", roles, flags=re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringonce.errors import ConfigurationError
-from ringonce.fleet.plan import Member, members
+from ringonce.fleet.plan import Member, members, with_metrics
 
 CHANNELS = ("firebase", "apns")
 
@@ -62,3 +62,13 @@ def test_what_is_wrong_is_said_at_once() -> None:
         "there is no channel 'owl'",
         "apns needs at least one process",
     ]
+
+
+def test_each_process_has_the_next_port() -> None:
+    """An operator can tell each one's from the order of the roles; a plan that runs out of ports is refused."""
+    planned = members(CHANNELS[:1], (), {"firebase": 2})
+    ports = {member.name: port for member, port in with_metrics(planned, 9464).items()}
+    assert ports == {"router": 9464, "router-dlq": 9465, "firebase-1": 9466, "firebase-2": 9467, "firebase-dlq": 9468}
+    assert [member.command[-2:] for member in with_metrics(planned, 9464)][1] == ("--metrics-port", "9465")
+    with pytest.raises(ConfigurationError):
+        with_metrics(planned, 65_535)

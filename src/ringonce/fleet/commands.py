@@ -11,7 +11,7 @@ import click
 from ringonce.bootstrap import channel_row
 from ringonce.channels.registry import CHANNELS
 from ringonce.errors import ConfigurationError
-from ringonce.fleet.plan import Member, members
+from ringonce.fleet.plan import Member, members, with_metrics
 from ringonce.fleet.supervisor import Fleet
 from ringonce.runtime.lifecycle import run_async
 
@@ -42,10 +42,23 @@ def _counts(texts: tuple[str, ...]) -> dict[str, int]:
 @click.option("--only", multiple=True, metavar="ROLE", help="Run these roles only: router, firebase, firebase-dlq …")
 @click.option("--processes", multiple=True, metavar="CHANNEL=N", help="Several senders for a channel.")
 @click.option("--delay", "delays", multiple=True, metavar="STAGE=TIME", help="A stage's delay, for every sender.")
-def fleet(channels: str | None, only: tuple[str, ...], processes: tuple[str, ...], delays: tuple[str, ...]) -> None:
+@click.option(
+    "--metrics-port",
+    type=int,
+    envvar="RINGONCE_METRICS_PORT",
+    help="The first role's; each further one has the next port.",
+)
+def fleet(
+    channels: str | None,
+    only: tuple[str, ...],
+    processes: tuple[str, ...],
+    delays: tuple[str, ...],
+    metrics_port: int | None,
+) -> None:
     """Run all roles as child processes, with restart, until Ctrl-C.
 
     For development and small installations. The roles read their settings from the environment as they would alone.
+    With --metrics-port 9464 the router's pages are on 9464, the next role's on 9465, and so on; each says where.
 
     Example: ringonce fleet --processes firebase=2
     """
@@ -54,5 +67,11 @@ def fleet(channels: str | None, only: tuple[str, ...], processes: tuple[str, ...
     planned = members([channel_row(name).name for name in names], only, _counts(processes), flags)
     width = max(len(member.name) for member in planned)
     colours = {member.name: COLOURS[number % len(COLOURS)] for number, member in enumerate(planned)}
+    say = partial(_say, width, colours)
+    if metrics_port is not None:
+        ports = with_metrics(planned, metrics_port)
+        planned = list(ports)
+        for member, port in ports.items():
+            say(member, f"metrics, healthz and readyz on port {port}")
     environment = {"RINGONCE_LOG_FORMAT": "text", **os.environ, "RINGONCE_CHANNEL_NAMES": ",".join(names)}
-    run_async(Fleet(planned, environment, partial(_say, width, colours)).run)
+    run_async(Fleet(planned, environment, say).run)

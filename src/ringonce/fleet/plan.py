@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ROUTER = "router"
 ROUTER_DLQ = "router-dlq"
+HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,10 @@ class Member:
 
     name: str
     command: tuple[str, ...]
+
+    def with_metrics(self, port: int) -> Member:
+        """The same, with its pages on a port."""
+        return replace(self, command=(*self.command, "--metrics-port", str(port)))
 
 
 def _executable(name: str) -> str:
@@ -59,6 +64,17 @@ def members(
             continue
         found += _processes(role, counts.get(role, 1), sender_flags)
     return found
+
+
+def with_metrics(planned: Sequence[Member], first: int) -> dict[Member, int]:
+    """Each process with a port of its own for its pages: `first`, then one more for each in the plan's order.
+
+    Raises:
+        ConfigurationError: there are not so many ports.
+    """
+    if first < 1 or first + len(planned) - 1 > HIGHEST_PORT:
+        raise ConfigurationError([f"{len(planned)} processes have no ports from {first} on"])
+    return {member.with_metrics(port): port for port, member in enumerate(planned, first)}
 
 
 def _processes(role: str, count: int, sender_flags: Sequence[str]) -> list[Member]:

@@ -258,6 +258,10 @@ class ProducerThread:
         self._awaited = False  # whether the loop has been told of reports that it has not taken yet
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
 
+    def watch(self, timed: Callable[[float], None]) -> None:
+        """Have it told, in the thread, how many seconds each acknowledged record took."""
+        self._producer.timed = timed
+
     def start(self) -> None:
         """Serve delivery reports from now on."""
         self._thread.start()

@@ -74,8 +74,20 @@ class Forwarded:
     """A record's copy in the next topic is acknowledged."""
 
     notification_id: str
+    trace_id: str
     stage: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A record's terminal row is committed. Raised only where somebody listens at DEBUG."""
+
+    notification_id: str
+    trace_id: str
+    stage: str
+    status: str
+    attempts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,7 @@ Event: TypeAlias = (
     | BreakerChanged
     | Recorded
     | Forwarded
+    | Ended
     | RowStripped
     | AttemptsDropped
     | Held

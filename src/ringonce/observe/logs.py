@@ -16,6 +16,7 @@ import structlog
 from ringonce.observe.events import (
     AttemptsDropped,
     BreakerChanged,
+    Ended,
     Event,
     Forwarded,
     Held,
@@ -26,16 +27,30 @@ from ringonce.observe.events import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
     from ringonce.observe.events import Emit
 
-PER_MESSAGE: Final = (Forwarded, Recorded)
+PER_MESSAGE: Final = (Ended, Forwarded, Recorded)
 """Events so frequent that they are for debugging only."""
 
 ALARMING: Final = (AttemptsDropped, Held, PartitionsLost, RowStripped, Unpublishable)
 
 
-def configure(level: str = "INFO", form: str = "auto") -> None:
-    """Set up logging for the process: to standard error; `form` is json, text, or auto: text on a terminal."""
+def configure(level: str = "INFO", form: str = "auto", **bound: str) -> None:
+    """Set up logging for the process, to standard error.
+
+    Args:
+        level: of our own loggers; those of libraries stay at WARNING.
+        form: json, text, or auto, which is text on a terminal.
+        bound: what every line says of the process: its role, channel and node. What an event says itself goes first.
+    """
+
+    def bind(_: object, __: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        for name, value in bound.items():
+            line.setdefault(name, value)
+        return line
+
     terminal = sys.stderr.isatty()
     as_json = form == "json" or (form == "auto" and not terminal)
     renderer: Any = (
@@ -47,6 +62,7 @@ def configure(level: str = "INFO", form: str = "auto") -> None:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
+        bind,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     handler = logging.StreamHandler(sys.stderr)

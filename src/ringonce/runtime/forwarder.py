@@ -123,7 +123,7 @@ class Forwarder:
             case None:
                 self.pending -= 1
                 self._hold.over()
-                self._emit(Forwarded(work.envelope.identity.id, to.stage, to.reason))
+                self._emit(Forwarded(work.envelope.identity.id, work.trace_id, to.stage, to.reason))
                 self._settled(work)
             case CannotPublish():
                 self.pending -= 1

@@ -6,7 +6,7 @@ capacity until it is settled.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -183,6 +183,24 @@ class Intake:
         for partition in partitions:
             if partition in self._holdings:
                 self._holdings[partition].tenure.uncommitted()
+
+    def partitions_by_stage(self) -> Counter[str]:
+        """How many partitions of each stage are in our hands."""
+        return Counter(holding.stage.name for holding in list(self._holdings.values()))
+
+    def oldest(self) -> dict[str, float]:
+        """By stage, since when its oldest record has been eligible (seconds since the epoch); none where none is.
+
+        A partition's due times rise, so its first record is the one. For a thread that only looks: what changes under
+        its eyes may raise RuntimeError.
+        """
+        found: dict[str, float] = {}
+        for holding in list(self._holdings.values()):
+            work = next(iter(holding.works.values()), None)
+            if work is not None and work.phase is not Phase.WAITING:
+                name, since = holding.stage.name, work.record.timestamp_ms / 1000 + holding.stage.delay
+                found[name] = min(since, found.get(name, since))
+        return found
 
     def too_wide(self) -> set[Partition]:
         """Partitions whose ledgers span so much that they have to pause."""

@@ -195,6 +195,14 @@ class Lanes:
             if not lane.waiting:
                 del self._ready[name]
 
+    def behind(self) -> int:
+        """How many records wait behind gates that are not closed."""
+        return sum(len(lane.waiting) for lane in self._ready.values() if not lane.gate.closed)
+
+    def __len__(self) -> int:
+        """How many lanes there are, and so gates."""
+        return len(self._lanes)
+
     def open_gates(self) -> list[Gate]:
         """The gates that are not closed and have somebody waiting."""
         return [lane.gate for lane in self._ready.values() if not lane.gate.closed]

@@ -155,6 +155,11 @@ class Pipeline:
         assert self._handler is not None  # noqa: S101 - attached before anything runs
         return self._handler
 
+    @property
+    def intake(self) -> Intake:
+        """What has been taken in; to be looked at only."""
+        return self._intake
+
     def attach(self, handler: Handler) -> None:
         """Put the handler in; once, before `run`."""
         self._handler = handler

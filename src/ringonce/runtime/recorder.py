@@ -78,6 +78,8 @@ class Recorder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._hold = Hold("database", clock, emit)
+        self.written: Callable[[list[tuple[HistoryRow, Work]]], None] | None = None
+        """Told of each batch that is durable, where somebody counts them."""
 
     @property
     def resumed_at(self) -> float:
@@ -116,6 +118,8 @@ class Recorder:
                 self._news.clear()
             await self._write_batch(batch)
             self._writing = 0
+            if self.written is not None:
+                self.written(batch)
             self._failpoints.hit(Point.AFTER_RECORD)
             for _, work in batch:
                 self._settled(work)

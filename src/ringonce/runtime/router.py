@@ -104,6 +104,23 @@ class Router:
         self.fed = self.beat
         """When records last came, or none were there to come (monotonic)."""
         self._hold = Hold("broker", clock, emit)
+        self.acknowledged: Callable[[str], None] | None = None
+        """Told of the topic of each record that is where it belongs, where somebody counts them."""
+
+    @property
+    def held(self) -> int:
+        """How many records wait for a broker that does not take them."""
+        return self._open + len(self._again) if self._hold.lasting else 0
+
+    @property
+    def open(self) -> int:
+        """How many records are on their way."""
+        return self._open + len(self._again)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions it has."""
+        return len(self._tenures)
 
     def run(self, stop: threading.Event, join: Callable[[Member], GroupConsumer]) -> int:
         """Route until `stop` is set; how many records' fate is open then (they come again)."""
@@ -184,6 +201,8 @@ class Router:
         if failure is None:
             self._failpoints.hit(Point.AFTER_PRODUCE)
             copy.tenure.finish(copy.record.offset)
+            if self.acknowledged is not None:
+                self.acknowledged(copy.topic)
             if not self._again:
                 self._hold.over()
         elif isinstance(failure, CannotPublish) and copy.value is not None:

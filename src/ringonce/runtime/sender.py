@@ -31,7 +31,7 @@ from ringonce.runtime.tries import Courier, Ending
 from ringonce.runtime.work import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
     from random import Random
 
     from ringonce.channels.port import Carrier
@@ -72,6 +72,16 @@ class Means:
     kept: Kept = Kept.FAILURES
     semantics: Semantics = EFFECTIVELY_ONCE
     claims: Claims | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a sender stands at a moment: send slots, breakers, and how many records wait for what."""
+
+    in_flight: int
+    slots: int
+    breakers: int
+    held: Mapping[str, int]
 
 
 class Sender:
@@ -138,6 +148,32 @@ class Sender:
     @property
     def _single(self) -> bool:
         return self._row.destinations is Destinations.ONE
+
+    # For those who look
+
+    def watch(self, attempted: Callable[[Outcome, float], None]) -> None:
+        """Have each call's outcome and seconds told."""
+        self._courier.attempted = attempted
+
+    def standing(self) -> Standing:
+        """How it stands. For a thread that only looks: what changes under its eyes may raise RuntimeError."""
+        lanes, gatekeeper, recorder, forwarder = self._lanes, self._gatekeeper, self._recorder, self._forwarder
+        behind = lanes.behind()
+        if behind and self._single:
+            behind += len(gatekeeper)  # with the one breaker open nothing passes the gate either
+        away = (recorder.pending if recorder.held else 0) + (len(gatekeeper) if gatekeeper.held else 0)
+        held = {
+            "breaker": behind,
+            "database": away,
+            "broker": forwarder.pending if forwarder.held else 0,
+            "last-chance": len(self._parking),
+        }
+        return Standing(lanes.in_flight, lanes.slots, len(lanes), held)
+
+    @property
+    def broker_away(self) -> bool:
+        """Whether a forward waits for the broker."""
+        return self._forwarder.held
 
     # In
 

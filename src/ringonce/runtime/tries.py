@@ -96,6 +96,8 @@ class Courier:
         self._clock = clock
         self._random = random
         self._max_attempts = max_attempts
+        self.attempted: Callable[[Outcome, float], None] | None = None
+        """Told of each call's outcome and its seconds, where somebody counts them."""
 
     async def deliver(self, work: Work, go_on: Callable[[], bool]) -> Finding:
         """Try until it is decided, the tries are used up or it expires.
@@ -196,17 +198,23 @@ class Courier:
         except asyncio.CancelledError:
             # The request goes on without us: it is Indeterminate, and whoever cancelled decides what that means.
             work.maybe_reached = True
+            self._tell(Indeterminate("cancelled"), began)
             self._keep(work, Indeterminate("cancelled"), began)
             work.attempts += 1
             raise
         if isinstance(outcome, Indeterminate):
             work.maybe_reached = True
         self._failpoints.hit(Point.AFTER_SEND)
+        self._tell(outcome, began)
         self._keep(work, outcome, began)
         work.attempts += 1
         work.spent += 1
         work.outcome = outcome
         return outcome
+
+    def _tell(self, outcome: Outcome, began: float) -> None:
+        if self.attempted is not None:
+            self.attempted(outcome, self._clock.monotonic() - began)
 
     def _keep(self, work: Work, outcome: Outcome, began: float) -> None:
         """Have an attempt on the work's timeline, if it is one to keep; a first success costs nothing here."""

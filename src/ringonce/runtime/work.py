@@ -92,6 +92,11 @@ class Work:
         expires_at = self.envelope.expires_at
         return expires_at is not None and now >= expires_at
 
+    @property
+    def trace_id(self) -> str:
+        """The notification's trace id, where it has one."""
+        return "" if self.envelope.notification is None else self.envelope.notification.trace_id
+
     def situation(self) -> Situation:
         """What the domain's rules need to know of it."""
         return Situation(self.stage, self.envelope.expires_at, self.envelope.hints.deferred_since)

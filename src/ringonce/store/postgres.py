@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -78,12 +79,29 @@ def translate(error: psycopg.Error) -> Exception:
     return StoreAway(f"{type(error).__name__} {state or ''}".strip())
 
 
+class Timed(Protocol):
+    """Told of each statement: its seconds, and whether the database did it."""
+
+    def __call__(self, seconds: float, *, ok: bool) -> None:
+        """One has ended."""
+        ...
+
+
+class Asked(Protocol):
+    """Told of each statement of a use: ``gate``, ``record``, ``note``."""
+
+    def __call__(self, operation: str, seconds: float, *, ok: bool) -> None:
+        """One has ended."""
+        ...
+
+
 class Access:
     """One use's way to the database, with at most `size` connections."""
 
-    def __init__(self, url: str, name: str, size: int = 1) -> None:
+    def __init__(self, url: str, name: str, timed: Timed | None = None, size: int = 1) -> None:
         self._url = url
         self._name = name
+        self._timed = timed
         self._size = size
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._tried = -PING_INTERVAL
@@ -96,6 +114,18 @@ class Access:
             StoreAway: the database cannot be asked, or did not answer in time.
             RowsRefused: the data was refused.
         """
+        if self._timed is None:
+            return await self._run(work)
+        started = monotonic()
+        try:
+            answer = await self._run(work)
+        except (StoreAway, RowsRefused):
+            self._timed(monotonic() - started, ok=False)
+            raise
+        self._timed(monotonic() - started, ok=True)
+        return answer
+
+    async def _run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         pool = self._pool or await self._reopen()
         task = asyncio.ensure_future(self._on_connection(pool, work))
         # Not wait_for: cancelling a query on a stalled connection may itself wait for the server.
@@ -181,14 +211,20 @@ class Access:
 
 
 class PostgresStore:
-    """Implements `Store`. Open it before use; `url` is a libpq URL."""
+    """Implements `Store`. Open it before use; `url` is a libpq URL, `asked` is told of every statement."""
 
-    def __init__(self, url: str, name: str = "ringonce") -> None:
+    def __init__(self, url: str, name: str = "ringonce", asked: Asked | None = None) -> None:
         self._url = url
-        self._gate = Access(url, f"{name}-gate")
-        self._recorder = Access(url, f"{name}-recorder")
+
+        def access(use: str, operation: str) -> Access:
+            return Access(url, f"{name}-{use}", None if asked is None else partial(asked, operation))
+
+        self._gate = access("gate", "gate")
+        self._recorder = access("recorder", "record")
         # Apart, and opened only when there is something to note: trouble with the timeline must not touch the history.
-        self._notes = Access(url, f"{name}-notes")
+        self._notes = access("notes", "note")
+        # Opened only where somebody asks whether the database is there, and no statement of the others waits for it.
+        self._pings = Access(url, f"{name}-pings")
 
     async def open(self) -> None:
         """Connect and look at the schema.
@@ -211,6 +247,19 @@ class PostgresStore:
         await self._gate.close()
         await self._recorder.close()
         await self._notes.close()
+        await self._pings.close()
+
+    async def ping(self) -> None:
+        """See whether the database answers.
+
+        Raises:
+            StoreAway: it does not.
+        """
+
+        async def look(connection: AsyncConnection) -> None:
+            await connection.execute(QUERIES["ping"])
+
+        await self._pings.run(look)
 
     async def seen(self, consumer: str, ids: Collection[str]) -> set[str]:
         """See `Store.seen`."""

@@ -127,6 +127,9 @@ FROM json_to_recordset(%(attempts)s::json) AS incoming (
 )
 ON CONFLICT DO NOTHING
 
+-- name: ping
+SELECT 1
+
 -- name: history
 SELECT channel, status, count(*) AS rows FROM notifications_log GROUP BY channel, status ORDER BY channel, status
 

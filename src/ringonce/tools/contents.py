@@ -32,7 +32,7 @@ class Contents(click.Group):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Without options, which are --help and --version, and without blank lines between the sections."""
         formatter.write_usage(ctx.command_path, "COMMAND [OPTIONS]...")
-        formatter.write(f"\n  {self.help}\n  {self._more}\n")
+        formatter.write(f"  {self.help}\n  {self._more}\n")
         width = max((len(command.name or "") for command in self.commands.values()), default=0)
         room = formatter.width - width - 4
         for heading, commands in self._sections.items():

@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+metrics_port = click.option(
+    "--metrics-port", type=int, help="Serves /metrics, /healthz, /readyz [env: RINGONCE_METRICS_PORT]."
+)
+metrics_host = click.option(
+    "--metrics-host", help="The address that the port is on; loopback without [env: RINGONCE_METRICS_HOST]."
+)
+
+
 def _role_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that every role has."""
     for option in (
+        metrics_host,
+        metrics_port,
         click.option("--log-level", help="DEBUG, INFO, WARNING or ERROR [env: RINGONCE_LOG_LEVEL]."),
         click.option("--node-id", help="This process in headers and rows [env: RINGONCE_NODE_ID]."),
         prefix,
@@ -47,11 +57,11 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
     """
     if mode == "dlq":
         settings = load(StoreSettings, database_url=database_url, **flags)
-        logs.configure(settings.log_level, settings.log_format)
+        logs.configure(settings.log_level, settings.log_format, role="router-dlq", node=settings.node_id)
         run_async(partial(bootstrap.run_dlq_recorder, settings, None))
         return
     routing = load(RouterSettings, channel_names=channels, **flags)
-    logs.configure(routing.log_level, routing.log_format)
+    logs.configure(routing.log_level, routing.log_format, role="router", node=routing.node_id)
     run_sync(partial(bootstrap.run_router, routing))
 
 
@@ -91,6 +101,8 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
     topic_prefix: str | None,
     node_id: str | None,
     log_level: str | None,
+    metrics_port: int | None,
+    metrics_host: str | None,
     **channel_flags: Any,
 ) -> None:
     """Deliver one channel's notifications.
@@ -104,19 +116,25 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
         "topic_prefix": topic_prefix,
         "node_id": node_id,
         "log_level": log_level,
+        "metrics_port": metrics_port,
+        "metrics_host": metrics_host,
     }
     if mode == "dlq":
         recording = load(StoreSettings, **flags)
-        logs.configure(recording.log_level, recording.log_format)
+        _log(recording, channel, f"{channel}-dlq")
         run_async(partial(bootstrap.run_dlq_recorder, recording, row))
         return
     channel_flags["delays"], faults = chosen_delays(delays, delay_30s, delay_5m)
     settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags, faults)
-    logs.configure(settings.log_level, settings.log_format)
+    _log(settings, channel, f"{channel}-sender")
     if dry_run:
         run_sync(partial(bootstrap.run_dry, settings, of_channel, row, click.echo))
     else:
         run_async(partial(bootstrap.run_sender, settings, of_channel, row, from_latest=not from_start))
+
+
+def _log(settings: StoreSettings, channel: str, role: str) -> None:
+    logs.configure(settings.log_level, settings.log_format, role=role, channel=channel, node=settings.node_id)
 
 
 def chosen_delays(

@@ -22,7 +22,8 @@ ALL: list[events.Event] = [
     events.PartitionsLost(("t[0]",)),
     events.BreakerChanged("firebase", "closed", "open", "refused with status 503"),
     events.Recorded(5, 0.1),
-    events.Forwarded("n-1", "retry-30s", "next-retry"),
+    events.Forwarded("n-1", "t-1", "retry-30s", "next-retry"),
+    events.Ended("n-1", "t-1", "main", "delivered", 1),
     events.RowStripped("n-1", "22P05"),
     events.Held("database", "gone", 5, 0.0),
     events.Resumed("database", 3.0),
@@ -63,6 +64,7 @@ def test_events_are_json_lines_with_their_fields(lines: Callable[[], str]) -> No
     breaker = found[5]
     assert breaker["event"] == "CB firebase: closed → open"
     assert (breaker["destination"], breaker["before"], breaker["after"]) == ("firebase", "closed", "open")
+    assert breaker["cause"] == "refused with status 503"
     assert (breaker["level"], breaker["logger"]) == ("info", "ringonce")
     assert "CB firebase: closed → open" in text
     assert {kind.__name__ for kind in events.Event.__args__} == {line["event_type"] for line in found}
@@ -77,6 +79,7 @@ def test_levels(lines: Callable[[], str]) -> None:
     found = {line["event_type"]: line["level"] for line in parsed(lines())}
     assert "Recorded" not in found
     assert "Forwarded" not in found
+    assert "Ended" not in found
     assert {kind for kind, level in found.items() if level == "warning"} == {
         "AttemptsDropped",
         "Held",
@@ -113,3 +116,16 @@ def test_readable_on_a_terminal(lines: Callable[[], str]) -> None:
     text = lines()
     assert "CB firebase: closed → open" in text
     assert not text.startswith("{")
+
+
+def test_every_line_says_whose_it_is(lines: Callable[[], str]) -> None:
+    """Role, channel and node are bound once, for libraries' lines too; what an event says itself goes first."""
+    configure("DEBUG", "json", role="firebase-sender", channel="firebase", node="node-1")
+    emit_to(logging.getLogger("ringonce"))(ALL[7])
+    emit_to(logging.getLogger("ringonce"))(events.Started("other", "node-2"))
+    logging.getLogger("httpx").warning("trouble")
+    forwarded, started, library = parsed(lines())
+    for line in (forwarded, library):
+        assert (line["role"], line["channel"], line["node"]) == ("firebase-sender", "firebase", "node-1")
+    assert (forwarded["notification_id"], forwarded["trace_id"], forwarded["stage"]) == ("n-1", "t-1", "retry-30s")
+    assert (started["role"], started["node"]) == ("other", "node-2")

@@ -71,7 +71,8 @@ async def test_key_and_value_are_forwarded_byte_for_byte() -> None:
     assert copy.timestamp_ms == one.record.timestamp_ms > 0
     assert copy.headers[:2] == [("x", None), ("x", b"\xff")]
     assert (post.settled, post.forwarder.pending) == ([one], 0)
-    assert post.heard.of(events.Forwarded) == [events.Forwarded(one.envelope.identity.id, "retry-30s", "next-retry")]
+    expected = events.Forwarded(one.envelope.identity.id, one.trace_id, "retry-30s", "next-retry")
+    assert post.heard.of(events.Forwarded) == [expected]
 
 
 async def test_headers_of_a_first_forward() -> None:
