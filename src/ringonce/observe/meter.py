@@ -128,8 +128,8 @@ class Meter:
     def _counts(self) -> Iterator[Sample]:
         channel = self.channel
         by_class: Counter[tuple[str, str]] = Counter()
-        for (outcome, status), count in self._attempts.copy().items():
-            by_class[outcome.__name__, "none" if status is None else f"{status // 100}xx"] += count
+        for (kind, status), count in self._attempts.copy().items():
+            by_class[kind.__name__, "none" if status is None else f"{status // 100}xx"] += count
         for (outcome, status_class), count in by_class.items():
             yield Sample(Metric.ATTEMPTS, (channel, outcome, status_class), count)
         for (stage, reason), count in self._forwards.copy().items():
