@@ -121,7 +121,7 @@ class Started:
             monkeypatch.setattr(bootstrap, name, self._noting(name))
         monkeypatch.setattr(roles, "run_async", lambda role: role(None))
         monkeypatch.setattr(roles, "run_sync", lambda role: role(None))
-        monkeypatch.setattr(logs, "configure", lambda *_: None)
+        monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
         for name, value in {
             "KAFKA_BOOTSTRAP": "b:1",
             "DATABASE_URL": "postgresql://db/x",
