@@ -128,16 +128,16 @@ class Meter:
     def _counts(self) -> Iterator[Sample]:
         channel = self.channel
         by_class: Counter[tuple[str, str]] = Counter()
-        for (outcome, status), count in self._attempts.copy().items():
-            by_class[outcome.__name__, "none" if status is None else f"{status // 100}xx"] += count
-        for (name, status_class), count in by_class.items():
-            yield Sample(Metric.ATTEMPTS, (channel, name, status_class), count)
+        for (kind, status), count in self._attempts.copy().items():
+            by_class[kind.__name__, "none" if status is None else f"{status // 100}xx"] += count
+        for (outcome, status_class), count in by_class.items():
+            yield Sample(Metric.ATTEMPTS, (channel, outcome, status_class), count)
         for (stage, reason), count in self._forwards.copy().items():
             yield Sample(Metric.FORWARDS, (channel, stage, reason), count)
         for (before, after), count in self._changes.copy().items():
             yield Sample(Metric.BREAKER_CHANGES, (channel, before, after), count)
-        for routed, count in self._routed.copy().items():
-            yield Sample(Metric.ROUTED, (routed,), count)
+        for name, count in self._routed.copy().items():
+            yield Sample(Metric.ROUTED, (name,), count)
         for metric, counts in (
             (Metric.TERMINAL, self._terminal),
             (Metric.REPLAYED, self._replayed),
