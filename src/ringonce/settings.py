@@ -145,8 +145,8 @@ class SemanticsSettings(_OwnSettings):
 class DeliverySettings(SemanticsSettings):
     """What a sender needs to know of its channel, whatever its protocol."""
 
-    max_in_flight: int = Field(64, ge=1, le=4096)
-    """Send slots."""
+    max_in_flight: int = Field(256, ge=1, le=4096)
+    """Send slots at most. A sender begins with 64 and has more while the provider's latency does not suffer."""
     max_attempts: int = Field(3, ge=1, le=20)
     """Provider calls within one stage; under `bounded(n)` one unless it is set."""
     breaker_period: float = Field(5.0, gt=0, le=3600)

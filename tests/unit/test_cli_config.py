@@ -73,7 +73,7 @@ def test_a_senders_settings_with_their_sources() -> None:
         f"{FIREBASE}SECRET": ("***", "environment"),
         f"{FIREBASE}ALLOW_HOSTS": ("(none)", "default"),
         f"{FIREBASE}BODY": ("json", "default"),
-        f"{FIREBASE}MAX_IN_FLIGHT": ("64", "default"),
+        f"{FIREBASE}MAX_IN_FLIGHT": ("256", "default"),
         f"{FIREBASE}MAX_ATTEMPTS": ("2", "flag"),
         f"{FIREBASE}SEMANTICS": ("effectively-once", "default"),
         f"{FIREBASE}ON_EXHAUSTED": ("drop", "default"),

@@ -76,7 +76,7 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     channel = Loader().load(ChannelSettings, {"target": "t", "secret": "s"}, PREFIX)
     assert channel is not None
     assert (channel.max_in_flight, channel.max_attempts, channel.body, channel.http_client) == (
-        64,
+        256,
         3,
         "json",
         "pyreqwest",

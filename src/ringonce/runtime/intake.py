@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ringonce.kafka.port import Offsets, Partition, Record
     from ringonce.runtime.clock import Clock
 
-CAPACITY: Final = 1000
+CAPACITY: Final = 2000
 """Records that may be in the process and not settled, those that are not due apart."""
 
 CAPACITY_BYTES: Final = 16 * 1024 * 1024

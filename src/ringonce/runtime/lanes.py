@@ -59,11 +59,13 @@ class Ticket(NamedTuple):
 
 
 class Lanes:
-    """All lanes of one process, and its `slots`."""
+    """All lanes of one process, and its `slots`, which may change: with fewer, what is in flight stays there."""
 
     def __init__(self, slots: int, clock: Clock, make_gate: Callable[[str], Gate]) -> None:
         self.slots = slots
         self.in_flight = 0
+        self.short = False
+        """Whether somebody waited because every slot was taken; whoever looks sets it back."""
         self._clock = clock
         self._make_gate = make_gate
         self._lanes: dict[str, Lane] = {}
@@ -118,6 +120,7 @@ class Lanes:
             if ticket.probe:
                 ticket.lane.gate.give_back()
             self.release(ticket.lane)
+        self.short = self.short or bool(self._ready)
         return None
 
     def _take_one(self) -> Ticket | None:

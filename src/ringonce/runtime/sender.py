@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ringonce.channels.port import BadTarget
 from ringonce.channels.registry import Destinations
 from ringonce.domain.attempt import Kept
+from ringonce.domain.concurrency import ConcurrencyLimit
 from ringonce.domain.disposition import Disposition, Forward, Hold, Reason, Record, Skip, Status, decide, defer
 from ringonce.domain.outcome import Delivered, Outcome, Rejected, describe, is_failure
 from ringonce.domain.semantics import EFFECTIVELY_ONCE, Semantics
@@ -107,6 +108,7 @@ class Sender:
             abandoned=pipeline.abandoned,
             again=lambda work: self._gatekeeper.resubmit([work]),
         )
+        self._limit = ConcurrencyLimit(means.max_in_flight)
         self._guard = guard_for(means.semantics, means.claims, surety)
         self._courier = Courier(
             means.carrier,
@@ -114,11 +116,12 @@ class Sender:
             means.random,
             means.max_attempts,
             pipeline.around.failpoints,
+            self._limit.delivered,
             means.kept,
             self._guard.around,
         )
         self._logbook = Logbook(pipeline.around.store, pipeline.around.node, row.name, emit)
-        self._lanes = Lanes(means.max_in_flight, clock, self._make_gate)
+        self._lanes = Lanes(self._limit.slots, clock, self._make_gate)
         self._gatekeeper = Gatekeeper(
             pipeline.around.store,
             pipeline.profile.consumer,
@@ -209,35 +212,45 @@ class Sender:
 
     def _pump(self) -> None:
         """Give every free slot to whoever is next."""
+        while (ticket := self._next()) is not None:
+            task = asyncio.get_running_loop().create_task(self._fly(ticket))
+            self._took_off(ticket, task)
+            task.add_done_callback(self._watch)
+
+    def _next(self) -> Ticket | None:
+        """Who is next, with a slot; None when nobody is or no slot is free."""
         stale: list[Work] = []
-        while (ticket := self._lanes.take()) is not None:
-            if self._gatekeeper.fresh(ticket.work):
-                self._take_off(ticket)
-                continue
+        while (ticket := self._lanes.take()) is not None and not self._gatekeeper.fresh(ticket.work):
             if ticket.probe:
                 ticket.lane.gate.give_back()
             self._lanes.release(ticket.lane)
             stale.append(ticket.work)
-        if not self._single:
+        if ticket is None and not self._single:
             for work in self._lanes.behind_open_gates():
                 self._defer(work, Reason.BREAKER_OPEN)
         if stale:
             self._gatekeeper.resubmit(stale)
         else:
             self._gatekeeper.nudge()
+        return ticket
 
-    def _take_off(self, ticket: Ticket) -> None:
-        work = ticket.work
-        work.phase = Phase.FLYING
-        task = asyncio.get_running_loop().create_task(self._fly(ticket))
+    def _took_off(self, ticket: Ticket, task: asyncio.Task[None]) -> None:
+        ticket.work.phase = Phase.FLYING
         self._flying[ticket] = task
-        task.add_done_callback(self._watch)
 
     def _watch(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._pipeline.failed(error)
 
     async def _fly(self, ticket: Ticket) -> None:
+        """Deliver, and go on with whoever is next: a task is made for a slot that was idle, not for every record."""
+        task = self._flying[ticket]
+        await self._deliver(ticket)
+        while (following := self._next()) is not None:
+            self._took_off(following, task)
+            await self._deliver(following)
+
+    async def _deliver(self, ticket: Ticket) -> None:
         work, lane = ticket.work, ticket.lane
         try:
             if ticket.probe:
@@ -260,7 +273,6 @@ class Sender:
             self._probed(work, lane, finding)
         else:
             self._landed(work, lane, finding)
-        self._pump()
 
     def _may_go_on(self, work: Work, lane: Lane) -> bool:
         """Whether tries that are left may take place."""
@@ -400,6 +412,8 @@ class Sender:
 
     def tick(self, *, full: bool) -> None:
         """See `Handler.tick`."""
+        self._lanes.slots = self._limit.adjust(short=self._lanes.short)
+        self._lanes.short = False
         if full and not self._single:
             # Whoever sits on the room without using it makes some.
             for work in self._lanes.overflow():

@@ -77,7 +77,7 @@ def unguarded(call: Call) -> Call:
 
 
 class Courier:
-    """Makes the calls of one channel."""
+    """Makes the calls of one channel; `delivered` is told how many seconds each successful one took."""
 
     def __init__(
         self,
@@ -86,11 +86,13 @@ class Courier:
         random: Random,
         max_attempts: int,
         failpoints: Failpoints,
+        delivered: Callable[[float], None],
         kept: Kept = Kept.FAILURES,
         around: Callable[[Call], Call] = unguarded,
     ) -> None:
         self._call = around(self._make_call)
         self._failpoints = failpoints
+        self._delivered = delivered
         self._kept = kept
         self._carrier = carrier
         self._clock = clock
@@ -198,30 +200,33 @@ class Courier:
         except asyncio.CancelledError:
             # The request goes on without us: it is Indeterminate, and whoever cancelled decides what that means.
             work.maybe_reached = True
-            self._tell(Indeterminate("cancelled"), began)
-            self._keep(work, Indeterminate("cancelled"), began)
+            seconds = self._clock.monotonic() - began
+            self._tell(Indeterminate("cancelled"), seconds)
+            self._keep(work, Indeterminate("cancelled"), seconds)
             work.attempts += 1
             raise
-        if isinstance(outcome, Indeterminate):
+        seconds = self._clock.monotonic() - began
+        if isinstance(outcome, Delivered):
+            self._delivered(seconds)
+        elif isinstance(outcome, Indeterminate):
             work.maybe_reached = True
         self._failpoints.hit(Point.AFTER_SEND)
-        self._tell(outcome, began)
-        self._keep(work, outcome, began)
+        self._tell(outcome, seconds)
+        self._keep(work, outcome, seconds)
         work.attempts += 1
         work.spent += 1
         work.outcome = outcome
         return outcome
 
-    def _tell(self, outcome: Outcome, began: float) -> None:
+    def _tell(self, outcome: Outcome, seconds: float) -> None:
         if self.attempted is not None:
-            self.attempted(outcome, self._clock.monotonic() - began)
+            self.attempted(outcome, seconds)
 
-    def _keep(self, work: Work, outcome: Outcome, began: float) -> None:
+    def _keep(self, work: Work, outcome: Outcome, seconds: float) -> None:
         """Have an attempt on the work's timeline, if it is one to keep; a first success costs nothing here."""
         first_success = isinstance(outcome, Delivered) and work.tried is None and work.attempts == 0
         if self._kept is Kept.OFF or (first_success and self._kept is Kept.FAILURES):
             return
-        seconds = self._clock.monotonic() - began
         if work.tried is None:
             work.tried = []
         work.tried.append(Attempt(self._clock.now() - seconds, type(outcome).__name__, http_status(outcome), seconds))

@@ -31,6 +31,7 @@ from ringonce.kafka.topics import TopicNames
 from ringonce.observe import events
 from ringonce.runtime.breaker import OPEN_PERIOD, THRESHOLD
 from ringonce.runtime.failpoints import Failpoints
+from ringonce.runtime.intake import CAPACITY
 from ringonce.runtime.pipeline import Pipeline, Profile, Surroundings
 from ringonce.runtime.sender import Means, Sender
 from ringonce.store.port import Gate, StoreAway
@@ -417,7 +418,7 @@ async def test_a_slow_host_that_fills_the_process_makes_room() -> None:
         one.http.always = lambda call: HANG if "slow" in call.url else OK
         one.bring(hook("q", QUICK_HOST))
         await asyncio.sleep(0.2)
-        one.bring(*(hook(f"s-{number}", SLOW_HOST) for number in range(1000)))
+        one.bring(*(hook(f"s-{number}", SLOW_HOST) for number in range(CAPACITY)))
         await asyncio.sleep(2)
         assert "busy" in one.forwards("retry-30s")
         assert one.group.allowed > one.made

@@ -43,8 +43,9 @@ class Trip:
         self.http = ScriptedHttp(*script)
         self.clock = LoopClock()
         self.going = True
+        self.took: list[float] = []
         carrier = HttpCarrier(relay(), self.http, RELAY, self.clock.now)
-        self.courier = Courier(carrier, self.clock, Always(fraction), attempts, Failpoints(), kept)
+        self.courier = Courier(carrier, self.clock, Always(fraction), attempts, Failpoints(), self.took.append, kept)
 
     async def deliver(self, one: Work) -> Finding:
         """With all its tries."""
@@ -54,6 +55,14 @@ class Trip:
     def pauses(self) -> list[float]:
         """Seconds between the calls."""
         return [round(later.at - earlier.at, 6) for earlier, later in pairwise(self.http.calls)]
+
+
+async def test_only_successful_calls_say_how_long_the_provider_takes() -> None:
+    """One that fails may fail at once: that must not look like a quick provider."""
+    trip = Trip(answer(503), Unanswered("no answer"), OK)
+    trip.http.latency = 0.25
+    await trip.deliver(work())
+    assert trip.took == [pytest.approx(0.25)]
 
 
 async def test_the_first_success_ends_it() -> None:
