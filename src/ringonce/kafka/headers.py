@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ringonce.domain.identity import MAX_REPLAYS, Origin, ReplayClaim
+from ringonce.domain.notification import Channel
 
 if TYPE_CHECKING:
     from ringonce.kafka.port import Headers
@@ -96,9 +97,6 @@ NO_HINTS: Final = Hints()
 _READ: Final = (RESERVED | {TRACEPARENT}) - {ROUTER_NODE, CHANNEL, ERROR_CLASS, ERROR_TIMESTAMP, PREVIOUS_TOPIC}
 """The headers that are read; the others are for people."""
 
-_FRESH: Final = frozenset({ORIGIN, TRACEPARENT})
-"""What a record has of them that comes from the router and has been nowhere else."""
-
 
 def read(headers: Headers, now: float) -> Hints:
     """Read a record's headers; `now` in seconds since the epoch. Of several with one name the last counts."""
@@ -106,7 +104,7 @@ def read(headers: Headers, now: float) -> Hints:
         return NO_HINTS
     texts = {name: text for name, value in headers if name in _READ and (text := _text(value)) is not None}
     origin = texts.get(ORIGIN)
-    if texts.keys() <= _FRESH:
+    if len(texts) == (ORIGIN in texts) + (TRACEPARENT in texts):  # it comes from the router and has been nowhere else
         return Hints(None if origin is None else Origin.parse(origin), traceparent=_traceparent(texts))
     deferred = _number(texts.get(DEFERRED_SINCE), None)
     return Hints(
@@ -178,13 +176,19 @@ def replace(headers: Headers, changes: dict[str, str | None]) -> Headers:
     return kept
 
 
-def enter(headers: Headers, origin: Origin, channel: str, node: str) -> Headers:
-    """What the router makes of a record's headers: ours removed, `origin`, `channel` and `router-node` set."""
-    kept = [(name, value) for name, value in headers if name not in RESERVED]
-    kept.append((ORIGIN, str(origin).encode()))
-    kept.append((CHANNEL, channel.encode()))
-    kept.append((ROUTER_NODE, node.encode()))
-    return kept
+class Entered:
+    """What the router called `node` makes of a record's headers: ours removed; origin, channel and node set."""
+
+    def __init__(self, node: str) -> None:
+        self._node = (ROUTER_NODE, node.encode())
+        self._channels = {int(channel): (CHANNEL, channel.wire_name.encode()) for channel in Channel}
+
+    def __call__(self, headers: Headers, origin: Origin, channel: int) -> Headers:
+        """The headers; `channel` as the payload says it, known or not."""
+        kept = [header for header in headers if header[0] not in RESERVED]
+        known = self._channels.get(channel) or (CHANNEL, str(channel).encode())
+        kept += ((ORIGIN, str(origin).encode()), known, self._node)
+        return kept
 
 
 def millis(seconds: float) -> str:

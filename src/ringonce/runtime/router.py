@@ -7,9 +7,9 @@ committed has been acknowledged by every in-sync replica.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ringonce.domain.disposition import Reason
 from ringonce.domain.identity import Origin
@@ -17,6 +17,7 @@ from ringonce.domain.ledger import Tenure
 from ringonce.domain.notification import Channel
 from ringonce.kafka import headers as names
 from ringonce.kafka.codec import Undecodable, decode_channel
+from ringonce.kafka.headers import Entered
 from ringonce.kafka.port import PublishFailed, by_topic
 from ringonce.kafka.port import Unpublishable as CannotPublish
 from ringonce.observe.events import (
@@ -52,8 +53,7 @@ DRAIN_DEADLINE: Final = 5.0
 PATIENCE: Final = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """A record on its way to where it belongs."""
 
     record: Record
@@ -92,6 +92,7 @@ class Router:
         self._entry = names.entry
         self._dlq = names.entry_dlq
         self._node = node
+        self._entered = Entered(node)
         self._producer = producer
         self._clock = clock
         self._emit = emit
@@ -167,7 +168,7 @@ class Router:
         topic = self._topics.get(channel)
         if fault is None and topic is None:
             fault = ("UnknownChannel", f"channel {channel} is unset, unknown or not configured")
-        headers = names.enter(record.headers, origin, _wire_name(channel), self._node)
+        headers = self._entered(record.headers, origin, channel)
         if topic is None or fault is not None:
             headers = names.replace(headers, self._obituary(*(fault or ("UnknownChannel", ""))))
             topic = self._dlq
@@ -191,7 +192,7 @@ class Router:
             copy.record.key,
             copy.value,
             copy.headers,
-            lambda failure: self._published(copy, failure),
+            partial(self._published, copy),
             copy.timestamp_ms,
         )
 
@@ -226,7 +227,7 @@ class Router:
             names.TRACEPARENT: envelope.hints.traceparent,
         }
         ours = [(name, text) for name, text in copy.headers if name in names.RESERVED]
-        self._publish(replace(copy, topic=self._dlq, value=None, headers=names.replace(ours, changes), timestamp_ms=0))
+        self._publish(copy._replace(topic=self._dlq, value=None, headers=names.replace(ours, changes), timestamp_ms=0))
 
     def _publish_again(self, now: float) -> None:
         if not self._again or self._again[0][0] > now:
@@ -288,10 +289,3 @@ class Router:
         for partition in partitions:
             if partition in self._tenures:
                 self._tenures[partition].uncommitted()
-
-
-def _wire_name(channel: int) -> str:
-    try:
-        return Channel(channel).wire_name
-    except ValueError:
-        return str(channel)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringonce.domain.identity import MAX_REPLAYS, Origin, ReplayClaim
+from ringonce.domain.notification import Channel
 from ringonce.kafka import headers as names
-from ringonce.kafka.headers import Hints, enter, millis, one_line, read, replace
+from ringonce.kafka.headers import Entered, Hints, millis, one_line, read, replace
 
 NOW = 1_700_000_000.0
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -157,7 +158,7 @@ def test_replace_never_appends(headers: list[tuple[str, bytes | None]], changes:
 def test_entering_strips_exactly_our_names(headers: list[tuple[str, bytes | None]]) -> None:
     """Foreign headers and traceparent stay in their order, duplicates and None included; then come our three."""
     foreign = [(name, value) for name, value in headers if name not in names.RESERVED]
-    assert enter(headers, Origin("t", 0, 1, 2), "CHANNEL_APNS", "node") == [
+    assert Entered("node")(headers, Origin("t", 0, 1, 2), Channel.APNS) == [
         *foreign,
         (names.ORIGIN, b"t/0/1/2"),
         (names.CHANNEL, b"CHANNEL_APNS"),
