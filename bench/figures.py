@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -95,8 +96,8 @@ def percentile(values: Sequence[float], share: float) -> float:
     """
     if not values:
         raise ValueError("no values")
-    ordered = sorted(values)
-    return ordered[max(0, -(-int(len(ordered) * share * 1_000_000) // 1_000_000) - 1)]
+    # A hair less: 0.99 × 100 must not become the hundredth.
+    return sorted(values)[max(0, ceil(len(values) * share - 1e-9) - 1)]
 
 
 def ratios(over: Sequence[float], under: Sequence[float]) -> list[float]:
