@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench import drain, record, router, semantics
-from bench.report import RESULTS, machine, merged, read, table, write
+from bench import attempts, drain, isolation, latency, memory, metrics, page, record, replay, router, scale, semantics
+from bench.page import LATEST
+from bench.report import machine, merged, read, table, write
 from bench.rig import rig
 
 if TYPE_CHECKING:
@@ -23,12 +24,17 @@ if TYPE_CHECKING:
     from bench.figures import Figure
     from bench.rig import Rig
 
-LATEST: Final = RESULTS / "latest.json"
-
 SCENARIOS: Final[dict[str, Callable[[Rig], list[Figure]]]] = {
     "drain": lambda running: drain.measure(running, drain.Size()),
     "record": lambda running: record.measure(running, record.Size()),
     "router": lambda running: router.measure(running, router.Size()),
+    "latency": lambda running: latency.measure(running, latency.Size()),
+    "isolation": lambda running: isolation.measure(running, isolation.Size()),
+    "memory": lambda running: memory.measure(running, memory.Size()),
+    "scale": lambda running: scale.measure(running, scale.Size()),
+    "replay": lambda running: replay.measure(running, replay.Size()),
+    "attempts": lambda running: attempts.measure(running, attempts.Size()),
+    "metrics": lambda running: metrics.measure(running, metrics.Size()),
     "semantics": lambda running: semantics.measure(running, semantics.Size()),
 }
 
@@ -46,10 +52,9 @@ def main() -> None:
             figures += SCENARIOS[name](running)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     print(table(figures))
-    if asked.scenario is None:
-        write(LATEST, figures, machine())
-    elif asked.keep:
-        write(LATEST, merged(read(LATEST)[0], figures), machine())
+    if asked.scenario is None or asked.keep:
+        write(LATEST, figures if asked.scenario is None else merged(read(LATEST)[0], figures), machine())
+        page.main()
 
 
 if __name__ == "__main__":

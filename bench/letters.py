@@ -62,7 +62,7 @@ class Post:
 
     def __init__(self, bootstrap: str, linger: float = 0.02) -> None:
         self._failures: list[KafkaError] = []
-        self._producer = Producer(ProducerSettings(bootstrap, "bench", linger=linger).librdkafka())
+        self._producer = Producer({**ProducerSettings(bootstrap, "bench", linger=linger).librdkafka(), "log_level": 3})
 
     def put(self, letter: Letter) -> None:
         """Hand one over."""

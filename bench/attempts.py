@@ -1,0 +1,49 @@
+"""Attempts: what keeping failed calls for the timeline costs, in turns with keeping none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bench.drain import drain
+from bench.figures import Figure, ratios
+from bench.letters import letters, put_all
+from ringonce.domain.stages import MAIN
+
+if TYPE_CHECKING:
+    from bench.rig import Rig
+
+PREFIX: Final = "attempts-"
+FAILING: Final = {"FAIL_RATE_503": 0.2, "RETRY_AFTER": ""}
+"""A fifth of all calls fail, and may be tried again at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """So many rounds over so many rows, each way."""
+
+    rounds: int = 4
+    rows: int = 16_000
+
+
+def measure(running: Rig, size: Size) -> list[Figure]:
+    """Drain the same backlog with both settings, where no call fails and where some do."""
+    topic = running.create_topics(PREFIX, ["firebase"]).stage("firebase", MAIN)
+    put_all(running.kafka.bootstrap, letters(topic, PREFIX, size.rows))
+    found = []
+    knobs: dict[str, object]
+    for key, knobs in (("attempts_overhead", {}), ("attempts_overhead_failing", dict(FAILING))):
+        off: list[float] = []
+        kept: list[float] = []
+        for number in range(size.rounds):
+            # Who is first has the machine as the one before has left it: they change places.
+            for setting in ("off", "failures") if number % 2 else ("failures", "off"):
+                rate = drain(running, PREFIX, size.rows, knobs, RINGONCE_ATTEMPTS=setting).rate
+                (off if setting == "off" else kept).append(rate)
+        found += [
+            Figure(key, "ratio", [ratio - 1 for ratio in ratios(off, kept)]),
+            Figure(f"{key}_off_per_s", "rows/s", off),
+            Figure(f"{key}_kept_per_s", "rows/s", kept),
+        ]
+    running.delete_topics(PREFIX)
+    return found
