@@ -78,7 +78,7 @@ async def test_a_fleet_shows_what_it_does(
     assert sender.value("ringonce_database_seconds_count", channel="firebase", operation="record")
     assert sender.value("ringonce_produce_seconds_count", channel="firebase")
     assert sender.sum("ringonce_breakers", channel="firebase") == 1
-    assert sender.value("ringonce_send_slots", channel="firebase") == 64
+    assert (sender.value("ringonce_send_slots", channel="firebase") or 0) >= 64  # more while the provider is quick
     assert sender.value("ringonce_info", role="firebase-sender", channel="firebase", node="firebase-sender") == 1
     assert sender.sum("ringonce_partitions", channel="firebase") == 6
     router = await asyncio.to_thread(Scrape, ports["router"])
