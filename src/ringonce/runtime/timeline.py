@@ -133,7 +133,12 @@ def timeline(
     entries = [_copied(record, topics[record.partition.topic]) for record in copies]
     entries += map(_tried, attempts)
     entries += map(_recorded, rows)
-    return sorted(entries, key=lambda entry: (entry.at, ORDER.index(entry.step), str(entry.place)))
+    return sorted(entries, key=lambda entry: (_millisecond(entry), ORDER.index(entry.step), entry.at, str(entry.place)))
+
+
+def _millisecond(entry: Entry) -> int:
+    """A broker's times are cut off to milliseconds: within one, a copy may seem older than the call that led to it."""
+    return int(entry.at * 1000 + 0.001)  # what comes from whole milliseconds may lie a hair below
 
 
 def _copied(record: Record, topic: Topic) -> Entry:

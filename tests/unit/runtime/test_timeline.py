@@ -98,6 +98,18 @@ def test_everything_in_the_order_of_its_time() -> None:
     )
 
 
+def test_a_forward_comes_after_the_calls_of_its_millisecond() -> None:
+    """Its time is cut off to a millisecond, a call's is not."""
+    headers: Headers = [("error.timestamp", str(stamped(1)).encode()), ("forward.reason", b"next-retry")]
+    copy = record(notification(), topic="notification-firebase-retry-30s", timestamp_ms=stamped(1), headers=headers)
+    entries = timeline([copy], [made(1.0008), made(1.0002)], [], TOPICS)
+    assert [(entry.step, round((entry.at - EPOCH) * 10_000)) for entry in entries] == [
+        (Step.TRIED, 10_002),
+        (Step.TRIED, 10_008),
+        (Step.FORWARDED, 10_000),
+    ]
+
+
 def test_a_replay_into_a_retry_stage_is_no_forward() -> None:
     """Until it is forwarded from there: that says why."""
     topic = "notification-firebase-retry-30s"
