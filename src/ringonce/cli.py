@@ -28,6 +28,7 @@ from ringonce.tools.prune import prune
 from ringonce.tools.replay import replay
 from ringonce.tools.roles import router_command, sender_command
 from ringonce.tools.seed import seed
+from ringonce.tools.top import top
 from ringonce.tools.topics import topics
 from ringonce.tools.trace import trace
 
@@ -43,7 +44,7 @@ WHAT_TO_DO: Final = {
 SECTIONS: Final = {
     "A first look": (demo, stand, fleet, mock, mocks),
     "Setting up": (db, topics, config, doctor, completion),
-    "At work": (seed, trace, history, dlq, replay, prune, exporter),
+    "At work": (seed, trace, history, dlq, replay, prune, exporter, top),
 }
 
 ringonce = click.version_option(package_name="ringonce")(

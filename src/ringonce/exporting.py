@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,14 @@ from ringonce.kafka.topics import TopicNames
 from ringonce.observe.health import Health
 from ringonce.observe.metrics import ROUTER
 from ringonce.runtime.clock import SystemClock
-from ringonce.runtime.surveyor import LEISURE, Look, Post, Surveyor, survey
+from ringonce.runtime.surveyor import LEISURE, Look, Post, Sight, Surveyor, survey
 from ringonce.settings import DeliverySettings, Loader, channel_prefix
 from ringonce.store.inquiry import Inquiry
 from ringonce.store.schema import Count
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ringonce.channels.registry import ChannelRow
     from ringonce.settings import ExporterSettings
@@ -68,12 +68,11 @@ def _post(prefix: str, names: TopicNames, row: ChannelRow, stage: Stage) -> Post
     return Post(f"{prefix}{group}", names.stage(row.name, stage.name), row.name, stage.name, stage.delay)
 
 
-def run_exporter(settings: ExporterSettings, rows: Iterable[ChannelRow], stop: threading.Event) -> None:
-    """Look and serve until `stop` is set; servers that are away are waited for.
-
-    Raises:
-        ConfigurationError: the port cannot be listened on.
-    """
+@contextmanager
+def looks(
+    settings: ExporterSettings, rows: Iterable[ChannelRow]
+) -> Iterator[tuple[Look[list[Sight]], Look[list[Count]]]]:
+    """What looks at Kafka, and what looks at the database; neither has looked yet, and nothing runs by itself."""
     clock = SystemClock()
     watched = posts(settings.topic_prefix, rows)
     url = settings.database_url.get_secret_value()
@@ -82,14 +81,23 @@ def run_exporter(settings: ExporterSettings, rows: Iterable[ChannelRow], stop: t
         with Inquiry(url) as inquiry:
             return inquiry.ask("history", Count)
 
-    with ExitStack() as stack:
-        outside = stack.enter_context(
-            Outside(settings.kafka_bootstrap, settings.node_id, f"{settings.topic_prefix}ringonce-exporter")
-        )
+    with Outside(settings.kafka_bootstrap, settings.node_id, f"{settings.topic_prefix}ringonce-exporter") as outside:
         interval = settings.exporter_interval
-        kafka = Look("kafka", partial(survey, outside, watched), clock, interval)
-        database = Look("database", count, clock, interval, LEISURE)
-        surveyor = Surveyor(kafka, database, clock)
+        yield (
+            Look("kafka", partial(survey, outside, watched), clock, interval),
+            Look("database", count, clock, interval, LEISURE),
+        )
+
+
+def run_exporter(settings: ExporterSettings, rows: Iterable[ChannelRow], stop: threading.Event) -> None:
+    """Look and serve until `stop` is set; servers that are away are waited for.
+
+    Raises:
+        ConfigurationError: the port cannot be listened on.
+    """
+    with ExitStack() as stack:
+        kafka, database = stack.enter_context(looks(settings, rows))
+        surveyor = Surveyor(kafka, database, SystemClock())
         health = Health(
             {"looking at Kafka": lambda: kafka.beat},
             {"kafka": lambda: kafka.trouble, "database": lambda: database.trouble},

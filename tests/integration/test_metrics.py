@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from tests.fixtures.scrape import Scrape, page
 from tests.fixtures.site import notification
 from tests.fixtures.waiting import eventually
@@ -15,6 +17,9 @@ from ringonce.domain.notification import Channel
 from ringonce.exporting import rows_with_delays, run_exporter
 from ringonce.settings import ExporterSettings, load
 from ringonce.stand.ports import free_port
+from ringonce.tools.board import board
+from ringonce.tools.sources import servers
+from ringonce.tools.top import top
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from tests.fixtures.site import Site
 
     from ringonce.mock.thread import MockProvider
+    from ringonce.tools.board import Line
 
 pytestmark = [pytest.mark.broker, pytest.mark.embedded, pytest.mark.database]
 
@@ -99,6 +105,52 @@ async def test_a_fleet_shows_what_it_does(
         ]
 
     await eventually(lambda: outside() == [delivered, dead, 0, 0], so_far=outside)
+
+
+async def test_top_shows_a_fleet_from_its_ports_and_from_the_servers(site: Site, fleet: Fleet) -> None:
+    """Latencies and slots where a sender can be asked; ages, lags and rows where none can."""
+    site.prepare(["firebase"])
+    port = free_port()
+    fleet.sender(store={"metrics_port": port})
+    site.send([notification(number) for number in range(20)], site.names.stage("firebase", "main"))
+    await eventually(lambda: site.history.count("delivered") == 20, so_far=site.history.statuses)
+
+    told = await asyncio.to_thread(shown, ["--endpoint", str(port)])
+    line = told["lines"][0]
+    assert told["source"] == "1 metrics port"
+    assert (line["channel"], line["stage"], line["lag"]) == ("firebase", "main", None)
+    assert (line["in_flight"], line["breakers"], line["held"], line["age"]) == (0, 0, 0, 0)
+    assert line["slots"] >= 64
+
+    site.send([notification("buried")], site.names.stage("firebase", "dlq"))
+    settings = load(
+        ExporterSettings,
+        kafka_bootstrap=site.bootstrap,
+        database_url=site.database_url,
+        topic_prefix=site.prefix,
+    )
+    rows = rows_with_delays(["firebase"], None)
+
+    def outside() -> tuple[str, list[Line]]:
+        with servers(settings, rows) as source:
+            return str(source), board(source.read(), source.read())
+
+    where, lines = await asyncio.to_thread(outside)
+    assert where == "Kafka and PostgreSQL"
+    assert [(found.channel, found.stage, found.lag) for found in lines if found.channel == "firebase"] == [
+        ("firebase", "main", 0),
+        ("firebase", "retry-30s", 0),
+        ("firebase", "retry-5m", 0),
+        ("firebase", "dlq", 1),
+    ]
+
+
+def shown(arguments: list[str]) -> dict[str, Any]:
+    """What `ringonce top` prints for machines."""
+    done = CliRunner().invoke(top, [*arguments, "--once", "--json", "--every", "0.2"])
+    assert done.exit_code == 0, done.output
+    told: dict[str, Any] = json.loads(done.output)
+    return told
 
 
 async def test_age_is_what_waits_and_is_due(site: Site, exporter: int) -> None:
