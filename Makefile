@@ -76,7 +76,7 @@ env: $(ENV) ## Make or renew .venv (every other target does so when it has to)
 .PHONY: locks
 locks: $(LOCKED) ## Resolve requirements/ anew (LOCK_FLAGS=--upgrade for the newest)
 	@$(BIN)/uv pip compile pyproject.toml --extra mock $(LOCK) -o requirements/runtime.txt
-	@$(BIN)/uv pip compile pyproject.toml --extra stand --group dev -c requirements/runtime.txt $(LOCK) \
+	@$(BIN)/uv pip compile pyproject.toml --extra stand --extra otel --group dev -c requirements/runtime.txt $(LOCK) \
 	  -o requirements/dev.txt
 
 LOCK = --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \

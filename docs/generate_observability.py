@@ -109,6 +109,27 @@ name in the table.
 |---|---|---|---|
 """
 
+TRACING: Final = """\
+## Tracing
+
+`RINGONCE_TRACING=otlp` has each role send spans by OTLP over HTTP; it needs `pip install 'ringonce[otel]'`, and where
+spans go and how many is told by OpenTelemetry's own variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT` and
+`OTEL_TRACES_SAMPLER`. Off, which is the default, OpenTelemetry is not even imported, and a record's `traceparent`
+(W3C Trace Context) passes through everything all the same, to the provider's request included.
+
+| span | kind | by | from, to | what is on it |
+|---|---|---|---|---|
+| `send <topic>` | producer | router; a sender's forwards | handed to the producer, acknowledged | `messaging.*` |
+| `deliver <channel>` | client | sender | a call, its answer | channel, id, `http.response.status_code`, `error.type` |
+| `record row` | internal | sender, DLQ recorder | the provider's yes, the durable row | channel, id, status; its batch linked |
+| `record` | client | the same | the same of a batch | `db.*`, such as its size; its records linked |
+
+The parent of a notification's spans is the `traceparent` that its producer put into the record's headers, so all of
+them share its trace, through retry stages and DLQ. A record without one gets the span of the first publish that is
+traced, which is the router's. The provider's request carries the call's own span. What came around the router without
+a `traceparent` has spans that nothing ties together.
+"""
+
 EXAMPLES: Final = {events.BreakerChanged: events.BreakerChanged("firebase", "closed", "open", "…")}
 """Events whose line says more than their name."""
 
@@ -154,7 +175,7 @@ def log() -> str:
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, f"{METRICS}{metrics()}{SHARES}", f"{ALERTS}{alerts()}", f"{LOG}{log()}"])
+    return "\n".join([HEAD, f"{METRICS}{metrics()}{SHARES}", f"{ALERTS}{alerts()}", f"{LOG}{log()}", TRACING])
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from ringonce.observe.health import Health
 from ringonce.observe.logs import emit_to
 from ringonce.observe.meter import Meter
 from ringonce.observe.metrics import ROUTER
+from ringonce.observe.tracing import Tracing, tracing
 from ringonce.runtime.clock import SystemClock
 from ringonce.runtime.dlq import DlqHandler
 from ringonce.runtime.dryrun import DryRun
@@ -59,6 +60,7 @@ from ringonce.settings import (
 )
 from ringonce.store.postgres import PostgresStore
 from ringonce.store.postgres_claims import PostgresClaims
+from ringonce.traced import TracedCarrier, publishing, trace_rows
 
 if TYPE_CHECKING:
     import threading
@@ -130,6 +132,9 @@ def run_router(settings: RouterSettings, stop: threading.Event, rows: Mapping[st
     membership = membership_of(settings, "notification-router")
     beats: dict[str, Callable[[], float]] = {"the router's loop": lambda: router.beat, "fetching": lambda: router.fed}
     with ExitStack() as stack:
+        spans = stack.enter_context(tracing(settings.tracing, ROUTER, settings.node_id))
+        if spans is not None:
+            producer.traced = publishing(spans)
         if meter is not None:
             producer.timed = meter.produce_seconds.observe
             topics = {names.stage(row.name, MAIN): row.name for row in configured}
@@ -173,7 +178,7 @@ async def run_dlq_recorder(settings: StoreSettings, row: ChannelRow | None, stop
     profile = Profile(
         consumer, consumer, "" if row is None else row.name, None if row is None else row.channel, {topic: Stage(DLQ)}
     )
-    await _run(settings, profile, stop, lambda pipeline, _: DlqHandler(pipeline))
+    await _run(settings, profile, stop, lambda pipeline, *_: DlqHandler(pipeline))
 
 
 def channel_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
@@ -212,15 +217,19 @@ async def run_sender(
     database_url = settings.database_url.get_secret_value()
     claims = PostgresClaims(database_url, f"ringonce-{consumer}", consumer, row.name, settings.node_id)
 
-    def handler(pipeline: Pipeline, meter: Meter | None) -> Sender:
+    def handler(pipeline: Pipeline, meter: Meter | None, spans: Tracing | None) -> Sender:
         producer = ProducerThread(
             ProducerSettings(settings.kafka_bootstrap, settings.node_id), asyncio.get_running_loop(), pipeline.failed
         )
         if meter is not None:
             producer.watch(meter.produce_seconds.observe)
+        carrier = kit.carry(row, channel, pipeline.around.clock.now)
+        if spans is not None:
+            producer.trace(publishing(spans))
+            carrier = TracedCarrier(carrier, spans, row.name)
         producer.start()
         means = Means(
-            kit.carry(row, channel, pipeline.around.clock.now),
+            carrier,
             producer,
             names,
             Random(),  # noqa: S311 - jitter, no secret
@@ -275,7 +284,7 @@ async def _run(
     settings: StoreSettings,
     profile: Profile,
     stop: asyncio.Event,
-    make_handler: Callable[[Pipeline, Meter | None], Handler],
+    make_handler: Callable[[Pipeline, Meter | None, Tracing | None], Handler],
 ) -> None:
     meter = None if settings.metrics_port is None else Meter(profile.name or ROUTER)
     url = settings.database_url.get_secret_value()
@@ -286,10 +295,11 @@ async def _run(
     try:
         around = Surroundings(settings.node_id, store, clock, emit, Failpoints.from_environment(os.environ))
         pipeline = Pipeline(profile, around, partial(_consumer, settings, profile))
-        handler = make_handler(pipeline, meter)
-        pipeline.attach(handler)
         beats = _beats(pipeline)
         with ExitStack() as stack:
+            spans = stack.enter_context(tracing(settings.tracing, profile.role, settings.node_id))
+            handler = make_handler(pipeline, meter, spans)
+            pipeline.attach(handler)
             if meter is not None:
                 instruments = PipelineInstruments(pipeline, handler, meter, clock)
                 health = _health(settings, beats, instruments, store)
@@ -297,6 +307,8 @@ async def _run(
                 beats |= stack.enter_context(exposed(settings, profile.role, meter.channel, sources, health))
             if log.isEnabledFor(logging.DEBUG):
                 tell_endings(pipeline)
+            if spans is not None:
+                trace_rows(pipeline.recorder, spans, profile.name or ROUTER, clock)
             stack.enter_context(Watchdog(beats, clock))
             left = await pipeline.run(stop)
     finally:

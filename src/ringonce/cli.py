@@ -50,9 +50,8 @@ SECTIONS: Final = {
 ringonce = click.version_option(package_name="ringonce")(
     Contents(
         name="ringonce",
-        help="Notifications from Kafka to their recipients: one channel, once, in time.",
+        help="Notifications from Kafka to recipients. More programs: router, sender.",
         sections=SECTIONS,
-        more="The roles are two programs more: router, sender. All take --help, --version.",
     )
 )
 

@@ -54,6 +54,8 @@ class RoleSettings(BaseSettings):
     """Serves /metrics, /healthz and /readyz on this port; off when unset."""
     metrics_host: str = Field("127.0.0.1", min_length=1)
     """The address that the port is on; whoever can reach it can read it."""
+    tracing: Literal["off", "otlp"] = "off"
+    """Whether spans are sent by OTLP; needs `ringonce[otel]`, and takes OpenTelemetry's own `OTEL_*` variables."""
 
 
 class StoreSettings(RoleSettings):

@@ -67,6 +67,7 @@ def test_a_senders_settings_with_their_sources() -> None:
         "RINGONCE_MAX_POLL_INTERVAL": ("300", "default"),
         "RINGONCE_METRICS_PORT": ("(none)", "default"),
         "RINGONCE_METRICS_HOST": ("127.0.0.1", "default"),
+        "RINGONCE_TRACING": ("off", "default"),
         "DATABASE_URL": ("postgresql://ringonce:***@db/x?***", "environment"),
         "RINGONCE_ATTEMPTS": ("failures", "default"),
         f"{FIREBASE}TARGET": ("http://flag:1/", "flag"),
@@ -109,7 +110,7 @@ def test_each_role_has_what_it_reads(role: list[str], own: set[str]) -> None:
     """And no more."""
     result = config("--role", *role)
     assert (result.exit_code, result.exception) == (0, None)
-    others = ("SESSION_TIMEOUT", "MAX_POLL_INTERVAL", "METRICS_PORT", "METRICS_HOST")
+    others = ("SESSION_TIMEOUT", "MAX_POLL_INTERVAL", "METRICS_PORT", "METRICS_HOST", "TRACING")
     shared = {f"RINGONCE_{name}" for name in ("TOPIC_PREFIX", "NODE_ID", "LOG_LEVEL", "LOG_FORMAT", *others)}
     assert set(shown(result)) == {"KAFKA_BOOTSTRAP", *shared, *own}
 

@@ -34,6 +34,7 @@ EXAMPLES = {
     "RINGONCE_MAX_POLL_INTERVAL": ("600", 600.0),
     "RINGONCE_METRICS_PORT": ("9464", 9464),
     "RINGONCE_METRICS_HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - an example
+    "RINGONCE_TRACING": ("otlp", "otlp"),
     "DATABASE_URL": ("postgresql://database/ringonce", "**********"),
     "RINGONCE_ATTEMPTS": ("all", "all"),
     "RINGONCE_CHANNEL_NAMES": ("firebase, apns", ("firebase", "apns")),

@@ -7,7 +7,7 @@ broken); it is then replaced, and what it had not delivered is reported as uncer
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from ringonce.kafka.settings import ProducerSettings
+
+Told: TypeAlias = "Callable[[str | None], None]"
+"""Hears of a record's fate: nothing, or the class of what went wrong."""
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +35,14 @@ NEVER: Final = frozenset(
     }
 )
 """Errors that are about the record itself: it can never be published as it is."""
+
+
+def _telling(told: Told, done: Callable[[PublishFailed | None], None]) -> Callable[[PublishFailed | None], None]:
+    def both(failure: PublishFailed | None) -> None:
+        told(None if failure is None else type(failure).__name__)
+        done(failure)
+
+    return both
 
 
 def judge(error: KafkaError) -> PublishFailed:
@@ -48,6 +59,9 @@ class KafkaProducer:
         self._fatal = False
         self.timed: Callable[[float], None] | None = None
         """Told how many seconds each acknowledged record took, where somebody counts them."""
+        self.traced: Callable[[str, Headers], tuple[Headers, Told]] | None = None
+        """Given each record's topic and headers, where somebody traces them: the headers that it goes with, and who is
+        told of its fate."""
         self._producer = self._make()
 
     def _make(self) -> Producer:
@@ -68,6 +82,9 @@ class KafkaProducer:
         timestamp_ms: int = 0,
     ) -> None:
         """See `Publisher.publish`."""
+        if self.traced is not None:
+            headers, told = self.traced(topic, headers)
+            done = _telling(told, done)
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is None and self.timed is not None and (seconds := message.latency()) is not None:

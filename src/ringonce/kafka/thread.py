@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ringonce.kafka.port import Headers, Offsets, Partition, PublishFailed, Record
+    from ringonce.kafka.producer import Told
     from ringonce.kafka.settings import ConsumerSettings, ProducerSettings
 
 BATCH: Final = 100
@@ -261,6 +262,10 @@ class ProducerThread:
     def watch(self, timed: Callable[[float], None]) -> None:
         """Have it told, in the thread, how many seconds each acknowledged record took."""
         self._producer.timed = timed
+
+    def trace(self, traced: Callable[[str, Headers], tuple[Headers, Told]]) -> None:
+        """Have each record traced; see `KafkaProducer.traced`."""
+        self._producer.traced = traced
 
     def start(self) -> None:
         """Serve delivery reports from now on."""

@@ -15,16 +15,12 @@ class Contents(click.Group):
 
     Args:
         sections: the commands, in order, by heading.
-        more: a line above them.
         attributes: see `click.Group`.
     """
 
-    def __init__(
-        self, *, sections: Mapping[str, Sequence[click.Command]] | None = None, more: str = "", **attributes: Any
-    ) -> None:
+    def __init__(self, *, sections: Mapping[str, Sequence[click.Command]] | None = None, **attributes: Any) -> None:
         super().__init__(**attributes)
         self._sections = dict(sections or {})
-        self._more = more
         for commands in self._sections.values():
             for command in commands:
                 self.add_command(command)
@@ -32,7 +28,7 @@ class Contents(click.Group):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Without options, which are --help and --version, and without blank lines between the sections."""
         formatter.write_usage(ctx.command_path, "COMMAND [OPTIONS]...")
-        formatter.write(f"  {self.help}\n  {self._more}\n")
+        formatter.write(f"{self.help}\n")
         width = max((len(command.name or "") for command in self.commands.values()), default=0)
         room = formatter.width - width - 4
         for heading, commands in self._sections.items():
