@@ -117,12 +117,12 @@ spans go and how many is told by OpenTelemetry's own variables, such as `OTEL_EX
 `OTEL_TRACES_SAMPLER`. Off, which is the default, OpenTelemetry is not even imported, and a record's `traceparent`
 (W3C Trace Context) passes through everything all the same, to the provider's request included.
 
-| span | kind | by | from, to | what is on it |
+| span | kind | by | from, to | attributes and links |
 |---|---|---|---|---|
 | `send <topic>` | producer | router; a sender's forwards | handed to the producer, acknowledged | `messaging.*` |
 | `deliver <channel>` | client | sender | a call, its answer | channel, id, `http.response.status_code`, `error.type` |
-| `record row` | internal | sender, DLQ recorder | the provider's yes, the durable row | channel, id, status; its batch linked |
-| `record` | client | the same | the same of a batch | `db.*`, such as its size; its records linked |
+| `record row` | internal | sender, recorder | the provider's yes, the durable row | channel, id, status; its batch |
+| `record` | client | the same | the same of a batch | `db.*`, such as its size; its records |
 
 The parent of a notification's spans is the `traceparent` that its producer put into the record's headers, so all of
 them share its trace, through retry stages and DLQ. A record without one gets the span of the first publish that is
