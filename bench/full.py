@@ -49,9 +49,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, rig(Path(folder)) as running:
         for name in asked.scenario or SCENARIOS:
             began = time.monotonic()
-            figures += SCENARIOS[name](running)
-            print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-    print(table(figures))
+            found = SCENARIOS[name](running)
+            figures += found
+            print(f"{name}: {time.monotonic() - began:.0f} s\n{table(found)}", flush=True)
+    if len(asked.scenario or SCENARIOS) > 1:
+        print(table(figures))
     if asked.scenario is None or asked.keep:
         write(LATEST, figures if asked.scenario is None else merged(read(LATEST)[0], figures), machine())
         page.main()
