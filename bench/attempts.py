@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bench.drain import drain
 from bench.figures import Figure, ratios
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "attempts-"
 FAILING: Final = {"FAIL_RATE_503": 0.2, "RETRY_AFTER": ""}
 """A fifth of all calls fail, and may be tried again at once."""
-TRIES: Final = {"RINGONCE_CHANNELS__FIREBASE__MAX_ATTEMPTS": "8"}
+TRIES: Final[dict[str, Any]] = {"RINGONCE_CHANNELS__FIREBASE__MAX_ATTEMPTS": "8"}
 """So many that none of them has to go through a retry stage, which would be half a minute of waiting."""
 
 

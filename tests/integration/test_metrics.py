@@ -133,7 +133,8 @@ async def test_top_shows_a_fleet_from_its_ports_and_from_the_servers(site: Site,
 
     def outside() -> tuple[str, list[Line]]:
         with servers(settings, rows) as source:
-            return str(source), board(source.read(), source.read())
+            lines = board(source.read(), source.read())
+            return str(source), lines
 
     where, lines = await asyncio.to_thread(outside)
     assert where == "Kafka and PostgreSQL"
