@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from ringonce.kafka.lookout import Lookout
 from ringonce.kafka.port import Offsets, Partition, Record
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ POLL: Final = 0.1
 
 LOOK: Final = 10.0
 """Seconds of silence after which the broker is asked whether there is really nothing, and between two such looks."""
-ASKING: Final = 1.0
 WAKE_INTERVAL: Final = 1.0
 """Seconds between two wakings of one partition."""
 
@@ -94,6 +94,7 @@ class GroupConsumer:
         self.fed = self.last_poll
         """When records last came, or none were there to come (monotonic); old when fetching has silently stopped."""
         self._look_at = self.fed + LOOK
+        self._lookout: Lookout | None = None
         self._read_to: dict[Partition, int] = {}
         self._consumer = self._join()
 
@@ -149,26 +150,22 @@ class GroupConsumer:
         self._look_at = self.fed + LOOK
 
     def _look_for_missed(self) -> None:
-        """After a long silence, ask the broker whether there is really nothing: a fetcher can die without a word."""
-        if monotonic() < self._look_at:
-            return
-        self._look_at = monotonic() + LOOK
-        try:
-            missed = any(self._lies_before(partition) for partition in self._assignment - self._paused)
-        except KafkaException:
-            missed = False  # the broker is away, which says nothing about the fetcher
-        self.last_poll = monotonic()  # the broker may have taken its time to answer
-        if not missed:
-            self.fed = monotonic()
+        """After a long silence, have the broker asked whether there is really nothing: a fetcher can die silently."""
+        if self._lookout is not None:
+            if self._lookout.missed is None:
+                return  # still asking
+            if not self._lookout.missed:
+                self.fed = max(self.fed, self._lookout.began)
+            self._lookout = None
+        if monotonic() >= self._look_at:
+            self._look_at = monotonic() + LOOK
+            self._lookout = Lookout(self._consumer, self._assignment - self._paused, self._read_to)
 
-    def _lies_before(self, partition: Partition) -> bool:
-        """Whether the partition has something that was not fetched; a transaction's marks at its end are something."""
-        place = TopicPartition(*partition)
-        _, end = self._consumer.get_watermark_offsets(place, timeout=ASKING)
-        (position,) = self._consumer.position([place])
-        if position.offset < 0:  # nothing has come yet: from where the group stands
-            (position,) = self._consumer.committed([place], timeout=ASKING)
-        return end > max(0, position.offset, self._read_to.get(partition, 0))
+    def _end_lookout(self) -> None:
+        """Nobody may be asking any more when the library's consumer is closed."""
+        if self._lookout is not None:
+            self._lookout.end()
+            self._lookout = None
 
     def _raise_interrupted(self) -> None:
         """Callbacks must not raise through librdkafka; what went wrong in one surfaces here."""
@@ -240,6 +237,7 @@ class GroupConsumer:
 
     def close(self) -> None:
         """Leave the group: the partitions are revoked (the member is asked one last time) and others may have them."""
+        self._end_lookout()
         self._consumer.close()
         self._assignment.clear()
         self._paused.clear()
@@ -297,6 +295,7 @@ class GroupConsumer:
         log.warning("no poll within the session timeout: counting every partition as lost and joining anew")
         # `last_poll` stays old until the member has heard of it: until then nobody may forward or commit.
         self._give_up(list(self._assignment))
+        self._end_lookout()
         self._consumer.close()
         self._raise_interrupted()
         self.last_poll = monotonic()
