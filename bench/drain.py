@@ -81,6 +81,7 @@ def drain(
     flags: Sequence[str] = (),
     senders: int = 1,
     deadline: float = DEADLINE,
+    skip: float = 0.1,
     **settings: str,
 ) -> Drained:
     """Drain firebase's main topic under `prefix`, from its start, through fresh sender processes.
@@ -93,6 +94,7 @@ def drain(
         flags: of the sender's command.
         senders: how many of them; CPU time and peak are the first one's.
         deadline: seconds.
+        skip: the share of the rows that is left out of the rate at the beginning.
         settings: variables for the sender.
     """
     running.truncate()
@@ -110,7 +112,7 @@ def drain(
                 watch(running, [sender, second], lambda found: found >= rows, deadline, meter.look)
         receipts = provider.receipts()
     times = commits(running)
-    return Drained(steady_rate(sorted(times.values())), meter.cpu_us, meter.peak / 1e6, *spans(receipts, times))
+    return Drained(steady_rate(sorted(times.values()), skip), meter.cpu_us, meter.peak / 1e6, *spans(receipts, times))
 
 
 def textbook(running: Rig, topic: str, seconds: float, knobs: Mapping[str, Any]) -> float:
