@@ -43,7 +43,8 @@ class ConsumerSettings:
             "partition.assignment.strategy": "cooperative-sticky",  # eager stops everybody for every change
             "session.timeout.ms": int(self.session_timeout * 1000),  # the default of 45 s is too slow to recover
             "max.poll.interval.ms": int(max(self.session_timeout, self.max_poll_interval) * 1000),
-            "heartbeat.interval.ms": max(500, int(self.session_timeout * 1000 / 5)),
+            # It is also how soon a member hears of a rebalance, of which a joining process causes several.
+            "heartbeat.interval.ms": min(500, int(self.session_timeout * 1000 / 3)),
             "queued.max.messages.kbytes": 8192,  # the default prefetch of 64 MB alone breaks a memory target
             "fetch.wait.max.ms": 100,
             "fetch.message.max.bytes": 1_048_576,  # a start: the broker returns at least one record, however large
