@@ -65,7 +65,8 @@ LONGEST_MESSAGE: Final = 500
 """Characters of `error.message` and `last_error`."""
 
 MAX_COUNT: Final = 1_000_000
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z")
+# Version ff and ids of zeros alone are invalid (https://www.w3.org/TR/trace-context/#traceparent-header).
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
 _LONGEST_NUMBER: Final = 18  # digits; what is longer is no count and no time
 
 

@@ -82,6 +82,9 @@ def test_maybe_reached_is_one_word(text: str, is_so: bool) -> None:  # noqa: FBT
     [
         (TRACE, True),
         (TRACE.upper(), False),
+        ("ff" + TRACE[2:], False),
+        (f"00-{'0' * 32}-b7ad6b7169203331-01", False),
+        (f"{TRACE[:36]}{'0' * 16}-01", False),
         (TRACE[:-1], False),
         (TRACE + "-more", False),
         (TRACE + "\r\nx: y", False),
