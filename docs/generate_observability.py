@@ -120,14 +120,19 @@ spans go and how many is told by OpenTelemetry's own variables, such as `OTEL_EX
 | span | kind | by | from, to | attributes and links |
 |---|---|---|---|---|
 | `send <topic>` | producer | router; a sender's forwards | handed to the producer, acknowledged | `messaging.*` |
-| `deliver <channel>` | client | sender | a call, its answer | channel, id, `http.response.status_code`, `error.type` |
+| `deliver <channel>` | client | sender | a call, its answer | channel, id, `server.*`, `http.*`, `error.type` |
 | `record row` | internal | sender, recorder | the provider's yes, the durable row | channel, id, status; its batch |
 | `record` | client | the same | the same of a batch | `db.*`, such as its size; its records |
 
 The parent of a notification's spans is the `traceparent` that its producer put into the record's headers, so all of
-them share its trace, through retry stages and DLQ. A record without one gets the span of the first publish that is
-traced, which is the router's. The provider's request carries the call's own span. What came around the router without
-a `traceparent` has spans that nothing ties together.
+them share its trace, through retry stages and DLQ. A record without one, or with one that is not valid, gets the span
+of the first publish that is traced, which is the router's. The provider's request carries the call's own span. What
+came around the router without a `traceparent` has spans that nothing ties together.
+
+A call's span names host and port but not the URL, whose path may be a secret. A mail server's reply is
+`ringonce.smtp.reply_code`. A batch's span keeps its last 128 links, unless `OTEL_SPAN_LINK_COUNT_LIMIT` says otherwise;
+every row's span has the link back. A collector that is away or deaf costs spans and nothing else: at most 2,048 wait
+(`OTEL_BSP_MAX_QUEUE_SIZE`), and a process that stops gives the last of them two seconds.
 """
 
 EXAMPLES: Final = {events.BreakerChanged: events.BreakerChanged("firebase", "closed", "open", "…")}

@@ -226,7 +226,7 @@ async def run_sender(
         carrier = kit.carry(row, channel, pipeline.around.clock.now)
         if spans is not None:
             producer.trace(publishing(spans))
-            carrier = TracedCarrier(carrier, spans, row.name)
+            carrier = TracedCarrier(carrier, spans, row, kit.places(channel)[0])
         producer.start()
         means = Means(
             carrier,

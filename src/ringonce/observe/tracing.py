@@ -6,6 +6,8 @@ Where spans go, and how many of them, is told by OpenTelemetry's own variables: 
 
 from __future__ import annotations
 
+import logging
+import threading
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import version
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 HEADER: Final = "traceparent"
 NANOSECONDS: Final = 1_000_000_000
+PATIENCE: Final = 2.0
+"""Seconds that a process which stops gives the last of its spans; left to itself OpenTelemetry takes up to 30."""
+
+log = logging.getLogger(__name__)
 
 
 class Kind(StrEnum):
@@ -31,10 +37,10 @@ class Kind(StrEnum):
 class Span:
     """One span under way."""
 
-    def __init__(self, span: Any, traceparent: str) -> None:
+    def __init__(self, span: Any, traceparent: str | None) -> None:
         self._span = span
         self.traceparent = traceparent
-        """W3C Trace Context, for whoever is called."""
+        """W3C Trace Context, for whoever is called; None where OTEL_SDK_DISABLED leaves nothing to tell."""
 
     def end(
         self, error: str | None = None, attributes: Mapping[str, str | int] | None = None, at: float | None = None
@@ -92,7 +98,7 @@ class Tracing:
         )
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, self._trace.set_span_in_context(span))
-        return Span(span, carrier.get(HEADER, ""))
+        return Span(span, carrier.get(HEADER))
 
     def _context(self, traceparent: str | None) -> Any:
         # An empty context, not none: none would be whatever this thread is about.
@@ -104,8 +110,14 @@ def _nanoseconds(at: float | None) -> int | None:
 
 
 @contextmanager
-def tracing(how: str, role: str, node: str) -> Iterator[Tracing | None]:
+def tracing(how: str, role: str, node: str, patience: float = PATIENCE) -> Iterator[Tracing | None]:
     """Trace for as long as the block lasts; None where `how` is ``off``. What is left is sent at its end.
+
+    Args:
+        how: ``off`` or ``otlp``.
+        role: names the service, unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES does.
+        node: its instance.
+        patience: seconds that the end of the block waits for a collector.
 
     Raises:
         ConfigurationError: OpenTelemetry is not installed.
@@ -115,15 +127,27 @@ def tracing(how: str, role: str, node: str) -> Iterator[Tracing | None]:
         return
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigurationError(["RINGONCE_TRACING needs OpenTelemetry, which comes with ringonce[otel]"]) from None
     about = {"service.name": f"ringonce-{role}", "service.instance.id": node, "service.version": version("ringonce")}
-    provider = TracerProvider(resource=Resource.create(about))
+    # Once more at the end: of two that name a thing the later one wins, and the operator's word is above ours.
+    resource = Resource.create(about).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     try:
         yield Tracing(provider)
     finally:
-        provider.shutdown()
+        _end(provider, patience)
+
+
+def _end(provider: Any, patience: float) -> None:
+    # Not in this thread: while a collector is away or deaf it would stand here, and with it a process that was told to
+    # stop and has closed neither its database nor, for its supervisor, itself.
+    ending = threading.Thread(target=provider.shutdown, name="last-spans", daemon=True)
+    ending.start()
+    ending.join(patience)
+    if ending.is_alive():
+        log.warning("the last spans could not be sent in time and are given up")
