@@ -8,6 +8,8 @@ Things that will bite:
 - `pause` throws prefetched records away, so a partition is woken at most once a second.
 - librdkafka keeps a partition paused that leaves and returns, and says so nowhere: whatever comes is resumed, and what
   has to rest is derived again.
+- While one thread asks the broker something by way of a consumer, `poll` and `consume` of that consumer wait in any
+  other thread. What has to be asked is asked through another client.
 - The member may have been evicted without knowing (a stopped process, a starved thread). Whenever two polls lie further
   apart than the session timeout it counts itself as having lost everything and joins anew.
 """
@@ -67,16 +69,30 @@ def _partition(topic: str, number: int) -> Partition:
     return Partition(topic, number)
 
 
+class Polled(Protocol):
+    """A polled message that carries no error: what the library's own type allows to be missing is there."""
+
+    topic: Callable[[], str]
+    partition: Callable[[], int]
+    offset: Callable[[], int]
+    timestamp: Callable[[], tuple[int, int]]
+    key: Callable[[], bytes | None]
+    value: Callable[[], bytes | None]
+    headers: Callable[[], Headers | None]
+
+
 def to_record(message: Message) -> Record:
     """A polled message that carries no error."""
+    polled = cast("Polled", message)
     try:
-        headers = cast("Headers", message.headers() or [])
+        headers = polled.headers() or []
     except UnicodeDecodeError:  # a header whose name is no UTF-8: ours all are, and no other is acted upon
         headers = []
-    # The library's types allow for messages that carry only an error; this is none.
-    partition = _partition(cast("str", message.topic()), cast("int", message.partition()))
-    timestamp = message.timestamp()[1]
-    return Record(partition, cast("int", message.offset()), timestamp, message.key(), message.value(), headers)
+    partition = _partition(polled.topic(), polled.partition())
+    # What a named tuple's own constructor does, without the Python function that it is: once for every record.
+    return tuple.__new__(
+        Record, (partition, polled.offset(), polled.timestamp()[1], polled.key(), polled.value(), headers)
+    )
 
 
 class GroupConsumer:
@@ -143,7 +159,14 @@ class GroupConsumer:
         if most > 1:
             messages += self._consumer.consume(most - 1, 0)
             self._raise_interrupted()
-        return [record for message in messages if (record := self._record(message)) is not None]
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(to_record(message))
+            else:
+                self._heard(message, error)
+        return records
 
     def _eat(self) -> None:
         self.fed = monotonic()
@@ -159,10 +182,20 @@ class GroupConsumer:
             self._lookout = None
         if monotonic() >= self._look_at:
             self._look_at = monotonic() + LOOK
-            self._lookout = Lookout(self._consumer, self._assignment - self._paused, self._read_to)
+            self._lookout = Lookout(self._settings, self._reached())
+
+    def _reached(self) -> dict[Partition, int | None]:
+        """How far each partition that is fetched was read; None where nothing has come yet."""
+        fetched = [TopicPartition(*partition) for partition in self._assignment - self._paused]
+        reached: dict[Partition, int | None] = {}
+        for place in self._consumer.position(fetched) if fetched else ():
+            partition = Partition(place.topic, place.partition)
+            offset = max(place.offset, self._read_to.get(partition, -1))
+            reached[partition] = offset if offset >= 0 else None
+        return reached
 
     def _end_lookout(self) -> None:
-        """Nobody may be asking any more when the library's consumer is closed."""
+        """What it finds is about an assignment that is over."""
         if self._lookout is not None:
             self._lookout.end()
             self._lookout = None
@@ -172,16 +205,12 @@ class GroupConsumer:
         if self._interrupted:
             raise self._interrupted.pop(0)
 
-    def _record(self, message: Message) -> Record | None:
-        error = message.error()
-        if error is None:
-            return to_record(message)
+    def _heard(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - how the library names its own codes
             partition = _partition(cast("str", message.topic()), cast("int", message.partition()))
             self._read_to[partition] = cast("int", message.offset())
         else:
             self._complain(error)
-        return None
 
     def _complain(self, error: KafkaError) -> None:
         # Everything that librdkafka reports here it goes on to repair by itself.

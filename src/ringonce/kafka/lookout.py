@@ -1,23 +1,25 @@
 """Finds out whether a silent consumer has missed something: a fetcher of librdkafka's can die without a word.
 
-It asks in a thread of its own. A question waits behind the fetch that is under way at the broker, a tenth of a second
-for each partition, and nothing else may wait for that.
+It asks in a thread of its own and with a client of its own. A consumer's question waits behind the fetch that is under
+way at the broker, a tenth of a second for each partition, and whoever polls that consumer meanwhile waits with it.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Final, cast
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from confluent_kafka import Consumer
+    from collections.abc import Mapping
 
     from ringonce.kafka.port import Partition
+    from ringonce.kafka.settings import ConsumerSettings
+
+log = logging.getLogger(__name__)
 
 ASKING: Final = 1.0
 """Seconds for one answer."""
@@ -27,18 +29,17 @@ class Lookout:
     """One look; it begins at once.
 
     Args:
-        consumer: stays open until the look is over, or `end` has returned.
-        partitions: those that are fetched.
-        read_to: how far each was read where its end was seen, past what is no record.
+        membership: whose partitions they are; the group is asked for what it has committed, and not joined.
+        reached: by partition the offset up to which it was read, marks of transactions included; None where nothing has
+            come yet, so that the group's own offset counts.
     """
 
-    def __init__(self, consumer: Consumer, partitions: Collection[Partition], read_to: Mapping[Partition, int]) -> None:
+    def __init__(self, membership: ConsumerSettings, reached: Mapping[Partition, int | None]) -> None:
         self.began = monotonic()
         self.missed: bool | None = None
         """Whether something lies there that was not fetched; None until that is known."""
-        self._consumer = consumer
-        self._partitions = list(partitions)
-        self._read_to = dict(read_to)
+        self._membership = membership
+        self._reached = reached
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
         self._thread.start()
@@ -49,18 +50,22 @@ class Lookout:
         self._thread.join()
 
     def _run(self) -> None:
+        asking = Consumer({**self._membership.librdkafka(), "log_level": 0}, logger=log)
         try:
-            self.missed = any(self._lies_before(partition) for partition in self._partitions if not self._ending)
+            self.missed = any(self._lies_before(asking, *one) for one in self._reached.items() if not self._ending)
         except KafkaException:
             self.missed = False  # the broker is away, which says nothing about the fetcher
+        finally:
+            asking.close()
 
-    def _lies_before(self, partition: Partition) -> bool:
+    def _lies_before(self, asking: Consumer, partition: Partition, reached: int | None) -> bool:
         """Whether the partition has something that was not fetched; a transaction's marks at its end are something."""
         place = TopicPartition(*partition)
-        ends = cast("tuple[int, int] | None", self._consumer.get_watermark_offsets(place, timeout=ASKING))
+        ends = cast("tuple[int, int] | None", asking.get_watermark_offsets(place, timeout=ASKING))
         if ends is None:  # no answer in time
             return False
-        (position,) = self._consumer.position([place])
-        if position.offset < 0:  # nothing has come yet: from where the group stands
-            (position,) = self._consumer.committed([place], timeout=ASKING)
-        return ends[1] > max(0, position.offset, self._read_to.get(partition, 0))
+        low, high = ends
+        if reached is None:
+            (place,) = asking.committed([place], timeout=ASKING)
+            reached = place.offset
+        return high > max(low, reached)
