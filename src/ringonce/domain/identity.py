@@ -32,7 +32,12 @@ class Origin(NamedTuple):
     timestamp_ms: int
 
     def __str__(self) -> str:
-        return f"{self.topic}/{self.partition}/{self.offset}/{self.timestamp_ms}"
+        return self.spell(*self)
+
+    @staticmethod
+    def spell(topic: str, partition: int, offset: int, timestamp_ms: int) -> str:
+        """The header's form, for those who need no more of an origin than that."""
+        return f"{topic}/{partition}/{offset}/{timestamp_ms}"
 
     @classmethod
     def parse(cls, text: str) -> Origin | None:

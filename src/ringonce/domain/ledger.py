@@ -41,11 +41,15 @@ class Tenure:
         """The record is done for good. Late news for a closed tenure is ignored: another owner decides now."""
         if self.closed:
             return
-        if not self._open or not self._open[0] <= offset <= self._open[-1] or offset in self._finished:
+        opened, finished = self._open, self._finished
+        if not opened or not opened[0] <= offset <= opened[-1] or offset in finished:
             raise ValueError(f"offset {offset} of {self.topic}[{self.partition}] was finished before or never came")
-        self._finished.add(offset)
-        while self._open and self._open[0] in self._finished:
-            self._finished.remove(self._open.popleft())
+        if offset != opened[0]:
+            finished.add(offset)
+            return
+        opened.popleft()
+        while finished and opened[0] in finished:
+            finished.remove(opened.popleft())
 
     @property
     def mark(self) -> int | None:

@@ -9,7 +9,7 @@ from ringonce.domain.identity import MAX_REPLAYS, Origin, ReplayClaim
 from ringonce.domain.notification import Channel
 
 if TYPE_CHECKING:
-    from ringonce.kafka.port import Headers
+    from ringonce.kafka.port import Headers, Record
 
 ROUTER_NODE: Final = "router-node"
 CHANNEL: Final = "channel"
@@ -184,11 +184,13 @@ class Entered:
         self._node = (ROUTER_NODE, node.encode())
         self._channels = {int(channel): (CHANNEL, channel.wire_name.encode()) for channel in Channel}
 
-    def __call__(self, headers: Headers, origin: Origin, channel: int) -> Headers:
-        """The headers; `channel` as the payload says it, known or not."""
+    def __call__(self, record: Record, channel: int) -> Headers:
+        """The headers of a record that enters; `channel` as the payload says it, known or not."""
+        (topic, number), offset, timestamp_ms, _, _, headers = record
+        origin = Origin.spell(topic, number, offset, timestamp_ms).encode()
         kept = [header for header in headers if header[0] not in RESERVED]
         known = self._channels.get(channel) or (CHANNEL, str(channel).encode())
-        kept += ((ORIGIN, str(origin).encode()), known, self._node)
+        kept += ((ORIGIN, origin), known, self._node)
         return kept
 
 

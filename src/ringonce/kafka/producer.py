@@ -7,7 +7,7 @@ broken); it is then replaced, and what it had not delivered is reported as uncer
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -91,11 +91,9 @@ class KafkaProducer:
                 self.timed(seconds)
             done(None if error is None else judge(error))
 
-        library_headers = cast("list[tuple[str, str | bytes | None]]", headers)  # lists are invariant
+        wider: Any = headers  # the library takes text too, and lists are invariant
         try:
-            self._producer.produce(
-                topic, value, key, on_delivery=report, timestamp=timestamp_ms, headers=library_headers
-            )
+            self._producer.produce(topic, value, key, on_delivery=report, timestamp=timestamp_ms, headers=wider)
         except BufferError:
             done(PublishUncertain("the producer's queue is full"))
         except KafkaException as error:

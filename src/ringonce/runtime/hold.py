@@ -22,28 +22,24 @@ class Hold:
         self._what = what
         self._clock = clock
         self._emit = emit
-        self._since: float | None = None
+        self._since = -inf
         self._alarm_at = -inf
+        self.lasting = False
+        """Whether it is away; not to be set from outside."""
         self.ended_at = -inf
         """When it was last over (monotonic)."""
-
-    @property
-    def lasting(self) -> bool:
-        """Whether it is away."""
-        return self._since is not None
 
     def lasts(self, reason: str, waiting: int) -> None:
         """It is away; `waiting` pieces of work stand behind it."""
         now = self._clock.monotonic()
-        if self._since is None:
-            self._since, self._alarm_at = now, now
+        if not self.lasting:
+            self.lasting, self._since, self._alarm_at = True, now, now
         if now >= self._alarm_at:
             self._alarm_at = now + REMIND
             self._emit(Held(self._what, reason, waiting, now - self._since))
 
     def over(self) -> None:
         """It answers; nothing happens when it was not away."""
-        if self._since is not None:
-            self.ended_at = self._clock.monotonic()
+        if self.lasting:
+            self.lasting, self.ended_at = False, self._clock.monotonic()
             self._emit(Resumed(self._what, self.ended_at - self._since))
-            self._since = None

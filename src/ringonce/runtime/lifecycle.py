@@ -80,6 +80,7 @@ def _signalled(stop: asyncio.Event | threading.Event) -> None:
 
 def run_sync(role: Callable[[threading.Event], T]) -> T:
     """Run a role that polls by itself, with the same signals."""
+    _spare_the_collector()
     stop = threading.Event()
     for number in SIGNALS:
         signal.signal(number, lambda *_: _signalled(stop))

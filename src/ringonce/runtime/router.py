@@ -12,7 +12,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ringonce.domain.disposition import Reason
-from ringonce.domain.identity import Origin
 from ringonce.domain.ledger import Tenure
 from ringonce.domain.notification import Channel
 from ringonce.kafka import headers as names
@@ -62,6 +61,7 @@ class Copy(NamedTuple):
     value: bytes | None
     headers: Headers
     timestamp_ms: int
+    size: int
 
 
 class Router:
@@ -158,21 +158,18 @@ class Router:
 
     def _address(self, record: Record, tenure: Tenure) -> Copy:
         """Where a record goes."""
-        partition = record.partition
-        origin = Origin(partition.topic, partition.number, record.offset, record.timestamp_ms)
-        fault = None
+        unreadable = None
         try:
             channel = decode_channel(record.value)
         except Undecodable as error:
-            channel, fault = int(Channel.UNSPECIFIED), ("Undecodable", str(error))
+            channel, unreadable = int(Channel.UNSPECIFIED), str(error)
         topic = self._topics.get(channel)
-        if fault is None and topic is None:
-            fault = ("UnknownChannel", f"channel {channel} is unset, unknown or not configured")
-        headers = self._entered(record.headers, origin, channel)
-        if topic is None or fault is not None:
-            headers = names.replace(headers, self._obituary(*(fault or ("UnknownChannel", ""))))
-            topic = self._dlq
-        return Copy(record, tenure, topic, record.value, headers, max(0, record.timestamp_ms))
+        headers = self._entered(record, channel)
+        if topic is None:
+            unknown = f"channel {channel} is unset, unknown or not configured"
+            fault = ("UnknownChannel", unknown) if unreadable is None else ("Undecodable", unreadable)
+            topic, headers = self._dlq, names.replace(headers, self._obituary(*fault))
+        return Copy(record, tenure, topic, record.value, headers, max(0, record.timestamp_ms), record.size)
 
     def _obituary(self, error_class: str, message: str) -> dict[str, str | None]:
         return {
@@ -186,7 +183,7 @@ class Router:
 
     def _publish(self, copy: Copy) -> None:
         self._open += 1
-        self._open_bytes += copy.record.size
+        self._open_bytes += copy.size
         self._producer.publish(
             copy.topic,
             copy.record.key,
@@ -198,13 +195,13 @@ class Router:
 
     def _published(self, copy: Copy, failure: PublishFailed | None) -> None:
         self._open -= 1
-        self._open_bytes -= copy.record.size
+        self._open_bytes -= copy.size
         if failure is None:
             self._failpoints.hit(Point.AFTER_PRODUCE)
             copy.tenure.finish(copy.record.offset)
             if self.acknowledged is not None:
                 self.acknowledged(copy.topic)
-            if not self._again:
+            if self._hold.lasting and not self._again:
                 self._hold.over()
         elif isinstance(failure, CannotPublish) and copy.value is not None:
             self._bury(copy, failure)

@@ -10,6 +10,7 @@ from ringonce.domain.identity import MAX_REPLAYS, Origin, ReplayClaim
 from ringonce.domain.notification import Channel
 from ringonce.kafka import headers as names
 from ringonce.kafka.headers import Entered, Hints, millis, one_line, read, replace
+from ringonce.kafka.port import Partition, Record
 
 NOW = 1_700_000_000.0
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -161,7 +162,8 @@ def test_replace_never_appends(headers: list[tuple[str, bytes | None]], changes:
 def test_entering_strips_exactly_our_names(headers: list[tuple[str, bytes | None]]) -> None:
     """Foreign headers and traceparent stay in their order, duplicates and None included; then come our three."""
     foreign = [(name, value) for name, value in headers if name not in names.RESERVED]
-    assert Entered("node")(headers, Origin("t", 0, 1, 2), Channel.APNS) == [
+    record = Record(Partition("t", 0), 1, 2, None, None, headers)
+    assert Entered("node")(record, Channel.APNS) == [
         *foreign,
         (names.ORIGIN, b"t/0/1/2"),
         (names.CHANNEL, b"CHANNEL_APNS"),
