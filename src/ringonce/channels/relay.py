@@ -83,13 +83,14 @@ class Relay:
     def __init__(
         self, row: ChannelRow, target: str, secret: bytes, body: BodyFormat, allowed: Collection[str] = ()
     ) -> None:
-        self._row = row
+        self._name = row.name
+        self._per_host = row.destinations is Destinations.PER_HOST
         self._target = target
         self._target_host = host_port(target)
         self._allowed = {self._target_host, *map(_named_host, allowed)}
         self._signer = hmac.new(secret, digestmod="sha256")  # copied for each body: the key's part is done once
         self._format = body
-        self._fixed = {"content-type": _CONTENT_TYPES[body], "x-channel": row.name}
+        self._fixed = {"content-type": _CONTENT_TYPES[body], "x-channel": self._name}
 
     def destination(self, notification: Notification) -> str:
         """What the call's breaker and share of the slots stand for.
@@ -97,8 +98,8 @@ class Relay:
         Raises:
             BadTarget: the target cannot or may not be called.
         """
-        if self._row.destinations is Destinations.ONE:
-            return self._row.name
+        if not self._per_host:
+            return self._name
         if not notification.target:
             return self._target_host
         host = host_port(notification.target)
@@ -120,5 +121,5 @@ class Relay:
             headers["x-trace-id"] = notification.trace_id
         if traceparent is not None:
             headers["traceparent"] = traceparent
-        own = self._row.destinations is Destinations.PER_HOST and notification.target
+        own = self._per_host and notification.target
         return Request(notification.target if own else self._target, headers, body)

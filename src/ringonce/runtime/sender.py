@@ -47,8 +47,11 @@ if TYPE_CHECKING:
     from ringonce.runtime.work import Work
     from ringonce.store.claims import Claims
 
-AHEAD: Final = 2
-"""Records that wait behind the gate for each send slot: enough to keep the slots busy, few enough to stay fresh."""
+AHEAD: Final = 5
+"""Records that may wait behind the gate for each send slot, few enough to stay fresh."""
+
+LOOK_UP: Final = 3
+"""Records for each slot from which on a look-up is worth it: for the client it costs as much as tens of them."""
 
 SCOUT: Final = 1.0
 """Seconds for which one partition is resumed in search of a record to probe with."""
@@ -90,7 +93,9 @@ class Sender:
 
     def __init__(self, pipeline: Pipeline, row: ChannelRow, means: Means) -> None:
         clock, emit = pipeline.around.clock, pipeline.around.emit
-        self._row = row
+        self._name = row.name
+        self._ladder = row.ladder
+        self._single = row.destinations is Destinations.ONE
         self._pipeline = pipeline
         self._clock = clock
         self._breaker_period = means.breaker_period
@@ -148,10 +153,6 @@ class Sender:
     def _make_gate(self, destination: str) -> Gate:
         return Gate(destination, self._clock, self._pipeline.around.emit, self._gate_opened, self._breaker_period)
 
-    @property
-    def _single(self) -> bool:
-        return self._row.destinations is Destinations.ONE
-
     # For those who look
 
     def watch(self, attempted: Callable[[Outcome, float], None]) -> None:
@@ -191,7 +192,7 @@ class Sender:
         """How many more records the lanes can use; 0 until a look-up is worth it: the gate is asked in batches."""
         waiting = self._lanes.waiting if self._single else self._lanes.startable()
         room = AHEAD * self._lanes.slots - waiting
-        return room if room >= self._lanes.slots else 0
+        return room if room >= LOOK_UP * self._lanes.slots else 0
 
     def _admit(self, work: Work) -> None:
         """The gate knows nothing of it: it may be sent."""
@@ -341,14 +342,14 @@ class Sender:
             self._defer(work, Reason.BREAKER_OPEN)
 
     def _decide(self, work: Work, outcome: Outcome) -> None:
-        self._apply(work, decide(outcome, work.situation(), self._row.ladder, self._clock.now()), outcome)
+        self._apply(work, decide(outcome, work.situation(), self._ladder, self._clock.now()), outcome)
 
     def _reject(self, work: Work, reason: str) -> None:
         work.outcome = Rejected(reason)
         self._decide(work, work.outcome)
 
     def _defer(self, work: Work, reason: Reason) -> None:
-        self._apply(work, defer(reason, work.situation(), self._row.ladder, self._clock.now()), work.outcome)
+        self._apply(work, defer(reason, work.situation(), self._ladder, self._clock.now()), work.outcome)
 
     def _apply(self, work: Work, disposition: Disposition, outcome: Outcome | str | None) -> None:
         """Carry out what was decided; `outcome`, or what stands for it, is written down as the error."""
@@ -360,7 +361,7 @@ class Sender:
                 delivered = isinstance(outcome, Delivered)
                 error = _error(outcome)
                 sent_at = self._clock.now() if delivered else None
-                self._recorder.submit(work.row(self._row.name, status, error, sent_at=sent_at), work)
+                self._recorder.submit(work.row(self._name, status, error, sent_at=sent_at), work)
             case Forward():
                 work.phase = Phase.SETTLING
                 self._forwarder.forward(work, disposition, outcome)
@@ -376,7 +377,7 @@ class Sender:
 
     def _unpublishable(self, work: Work, detail: str) -> None:
         """Its copy can never be published: the row is written here."""
-        row = work.row(self._row.name, Status.DLQ, f"unpublishable: {detail}")
+        row = work.row(self._name, Status.DLQ, f"unpublishable: {detail}")
         self._recorder.submit(row, work)
 
     def done(self, work: Work) -> None:
@@ -404,7 +405,7 @@ class Sender:
 
     def _leave_behind(self, work: Work, *, ours: bool) -> None:
         """Give up work that is not under way, but not the knowledge that it may have reached the provider."""
-        put_off = defer(Reason.BREAKER_OPEN, work.situation(), self._row.ladder, self._clock.now())
+        put_off = defer(Reason.BREAKER_OPEN, work.situation(), self._ladder, self._clock.now())
         if ours and work.learned and not isinstance(put_off, Hold):
             self._apply(work, put_off, work.outcome)
         else:
@@ -424,7 +425,7 @@ class Sender:
 
     def paused(self, partitions: Sequence[Partition]) -> Collection[Partition] | None:
         """See `Handler.paused`: with the one breaker open everything rests, but for a scout when nothing is held."""
-        if not self._single or self._lanes.lane(self._row.name).gate.closed:
+        if not self._single or self._lanes.lane(self._name).gate.closed:
             return ()
         if self._lanes.waiting or len(self._gatekeeper) or self._flying or not partitions:
             return None

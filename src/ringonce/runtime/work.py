@@ -140,4 +140,5 @@ class Work:
 
 def _microseconds(instant: Instant) -> str:
     """For a database's timestamp, cut off: it would round, and out of the last moment of the year 9999 make 10000."""
-    return Instant(instant.seconds, instant.nanos // 1000 * 1000).rfc3339()
+    beyond = instant.nanos % 1000
+    return (Instant(instant.seconds, instant.nanos - beyond) if beyond else instant).rfc3339()
