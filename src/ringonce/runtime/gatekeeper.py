@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ringonce.store.port import Store
 
 BATCH: Final = 500
+FEW: Final = 50
+GATHER: Final = 0.005
+"""Seconds for which a batch gathers while there are few in it: a statement costs the client as much as tens of ids."""
 GOOD_FOR: Final = 1.0
 """Seconds for which the gate's answer is believed."""
 HOLD_PAUSE: Final = 1.0
@@ -102,6 +105,8 @@ class Gatekeeper:
         """Work until cancelled."""
         while True:
             await self._news.wait()
+            if len(self._queue) < FEW:
+                await asyncio.sleep(GATHER)
             self._news.clear()
             while self._queue and (most := min(BATCH, self._wanted())) > 0:
                 batch = self._next(most)
