@@ -79,12 +79,9 @@ def drain(
     knobs: Mapping[str, Any],
     *,
     flags: Sequence[str] = (),
-    senders: int = 1,
-    deadline: float = DEADLINE,
-    skip: float = 0.1,
     **settings: str,
 ) -> Drained:
-    """Drain firebase's main topic under `prefix`, from its start, through fresh sender processes.
+    """Drain firebase's main topic under `prefix`, from its start, through a fresh sender process.
 
     Args:
         running: the servers.
@@ -92,9 +89,6 @@ def drain(
         rows: how many.
         knobs: the provider's.
         flags: of the sender's command.
-        senders: how many of them; CPU time and peak are the first one's.
-        deadline: seconds.
-        skip: the share of the rows that is left out of the rate at the beginning.
         settings: variables for the sender.
     """
     running.truncate()
@@ -102,17 +96,12 @@ def drain(
     with mock(**knobs) as provider:
         environment = running.environment(prefix, {"firebase": provider.url}, **settings)
         command = ["sender", "--channel", "firebase", *flags]
-        if senders == 1:
-            with process(command, environment) as sender:
-                meter = _Meter(sender.pid, rows // 10)
-                watch(running, [sender], lambda found: found >= rows, deadline, meter.look)
-        else:
-            with process(command, environment) as sender, process(command, environment) as second:
-                meter = _Meter(sender.pid, rows // 10)
-                watch(running, [sender, second], lambda found: found >= rows, deadline, meter.look)
+        with process(command, environment) as sender:
+            meter = _Meter(sender.pid, rows // 10)
+            watch(running, [sender], lambda found: found >= rows, DEADLINE, meter.look)
         receipts = provider.receipts()
     times = commits(running)
-    return Drained(steady_rate(sorted(times.values()), skip), meter.cpu_us, meter.peak / 1e6, *spans(receipts, times))
+    return Drained(steady_rate(sorted(times.values())), meter.cpu_us, meter.peak / 1e6, *spans(receipts, times))
 
 
 def textbook(running: Rig, topic: str, seconds: float, knobs: Mapping[str, Any]) -> float:

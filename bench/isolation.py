@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from bench.evidence import commits, watch
-from bench.figures import Figure, steady_rate
+from bench.figures import Figure
 from bench.letters import Letter, letters, notification, put_all
 from bench.offer import offer, p99_ms, pace
 from bench.rig import mock, process
@@ -39,15 +39,19 @@ HOSTS: Final = 100
 class Size:
     """`backlog` shows what the fleet can do; `seconds` are measured without the fault, and with it."""
 
-    backlog: int = 12_000
+    backlog: int = 15_000
     seconds: float = 12.0
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The unharmed ones' pace and p99 with the fault over those without it."""
+    """The unharmed ones' pace and p99 with the fault over those without it.
+
+    `kept_up` is their pace without the fault over what was offered: where it is not 1, the load was too much.
+    """
 
     capacity: float
+    kept_up: float
     throughput: float
     p99_ratio: float
 
@@ -58,9 +62,11 @@ def measure(running: Rig, size: Size) -> list[Figure]:
     return [
         Figure("isolation_throughput", "ratio", [channels.throughput]),
         Figure("isolation_p99_ratio", "ratio", [channels.p99_ratio]),
+        Figure("isolation_kept_up", "ratio", [channels.kept_up]),
         Figure("isolation_capacity_per_s", "records/s", [channels.capacity]),
         Figure("isolation_host_throughput", "ratio", [hosts.throughput]),
         Figure("isolation_host_p99_ratio", "ratio", [hosts.p99_ratio]),
+        Figure("isolation_host_kept_up", "ratio", [hosts.kept_up]),
         Figure("isolation_host_capacity_per_s", "records/s", [hosts.capacity]),
     ]
 
@@ -136,11 +142,18 @@ def _compare(
         size: how much of it.
     """
     bootstrap = running.kafka.bootstrap
-    running.truncate()
-    backlog = load("capacity-", size.backlog)
-    put_all(bootstrap, backlog)
-    watch(running, list(roles), lambda rows: rows >= len(backlog), DEADLINE)
-    capacity = steady_rate(sorted(commits(running).values()))
+
+    def drained(stem: str) -> float:
+        running.truncate()
+        backlog = load(stem, size.backlog)
+        put_all(bootstrap, backlog)
+        watch(running, list(roles), lambda rows: rows >= len(backlog), DEADLINE)
+        # From the first to the last: what a fleet can do for a moment is not what it can be offered for long.
+        times = commits(running).values()
+        return len(times) / (max(times) - min(times))
+
+    # The lower of two: what a machine shared with others can do changes within seconds.
+    capacity = min(drained("capacity-"), drained("again-"))
     rate = capacity * SHARE
     count = int(rate * (size.seconds + WARM_UP))
 
@@ -159,4 +172,9 @@ def _compare(
     beside = run("beside-")
     if not ill.stats()["unanswered"]:
         raise SystemExit("nobody hung")
-    return Compared(capacity, pace(*beside) / pace(*before), p99_ms(*beside) / p99_ms(*before))
+    return Compared(
+        capacity,
+        pace(*before) / pace(before[0], before[0]),
+        pace(*beside) / pace(*before),
+        p99_ms(*beside) / p99_ms(*before),
+    )

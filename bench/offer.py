@@ -38,12 +38,14 @@ class Offered:
 def offer(bootstrap: str, load: Sequence[Letter], rate: float) -> Offered:
     """Produce `load` at `rate` per second.
 
-    A record's time is when it was due: what a late producer makes it wait counts as latency, too.
+    A record's time is when it was due: what a late producer makes it wait counts as latency, too. The first record goes
+    ahead and has no time: with it the producer finds its broker, which takes half a second.
     """
     post = Post(bootstrap, LINGER)
-    post.poll()
+    post.put(load[0])
+    post.flush()
     began, epoch, late = monotonic(), time(), 0.0
-    for number, letter in enumerate(load):
+    for number, letter in enumerate(load[1:]):
         due = number / rate
         while (elapsed := monotonic() - began) < due:
             post.poll()
@@ -51,7 +53,7 @@ def offer(bootstrap: str, load: Sequence[Letter], rate: float) -> Offered:
         late = max(late, elapsed - due)
         post.put(letter)
     post.flush()
-    return Offered({letter.id: epoch + number / rate for number, letter in enumerate(load)}, late)
+    return Offered({letter.id: epoch + number / rate for number, letter in enumerate(load[1:])}, late)
 
 
 def waits(due: Mapping[str, float], reached: Mapping[str, float]) -> list[float]:

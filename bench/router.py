@@ -29,7 +29,7 @@ TRACE: Final = ("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba
 class Size:
     """How much of it: so many rounds over so many records, each way."""
 
-    rounds: int = 3
+    rounds: int = 5
     records: int = 200_000
 
 

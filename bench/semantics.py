@@ -21,8 +21,8 @@ ONCE, AT_MOST, BOUNDED = "effectively-once", "at-most-once", "bounded(3)"
 class Size:
     """How much of it: `rows` are drained each time."""
 
-    rounds: int = 3
-    rows: int = 15_000
+    rounds: int = 5
+    rows: int = 10_000
 
 
 def measure(running: Rig, size: Size) -> list[Figure]:
