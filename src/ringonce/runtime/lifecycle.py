@@ -79,7 +79,11 @@ def _signalled(stop: asyncio.Event | threading.Event) -> None:
 
 
 def run_sync(role: Callable[[threading.Event], T]) -> T:
-    """Run a role that polls by itself, with the same signals."""
+    """Run a role that polls by itself, with the same signals.
+
+    It may look at the event and must not wait for it: the handler runs in this same thread, and a signal that comes
+    while `Event.wait` holds the event's lock would wait for that lock for ever.
+    """
     _spare_the_collector()
     stop = threading.Event()
     for number in SIGNALS:

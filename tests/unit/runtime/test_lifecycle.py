@@ -24,7 +24,7 @@ with lifecycle.Watchdog({"the poll loop": lambda: time.monotonic() - 61}, System
 """
 
 STUBBORN = """
-import asyncio, threading
+import asyncio, time
 from ringonce.runtime.lifecycle import run_async, run_sync
 async def role(stop):
     print("ready", flush=True)
@@ -33,10 +33,10 @@ async def role(stop):
     await asyncio.sleep(30)
 def polling(stop):
     print("ready", flush=True)
-    while not stop.wait(0.01):
-        pass
+    while not stop.is_set():
+        time.sleep(0.01)
     print("stopping", flush=True)
-    threading.Event().wait(30)
+    time.sleep(30)
 """
 
 
