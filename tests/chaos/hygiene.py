@@ -131,7 +131,9 @@ class Hygiene:
                 )
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             return  # it has just ended, or is not reaped yet
-        series.samples.append(sample)
+        # One that is ending gives back its memory first and closes its files later: that look belongs to no life.
+        if sample.rss:
+            series.samples.append(sample)
 
     def _of(self, role: str, pid: int) -> tuple[psutil.Process, Series]:
         known = self._current.get(role)
