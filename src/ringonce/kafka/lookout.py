@@ -45,9 +45,9 @@ class Lookout:
         self._thread.start()
 
     def end(self) -> None:
-        """Ask nothing more; returns when nothing is being asked."""
+        """Ask nothing more. It is waited for no longer than for an answer: what it uses is nobody else's."""
         self._ending = True
-        self._thread.join()
+        self._thread.join(ASKING)
 
     def _run(self) -> None:
         asking = Consumer({**self._membership.librdkafka(), "log_level": 0}, logger=log)

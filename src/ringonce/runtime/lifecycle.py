@@ -25,8 +25,12 @@ STANDSTILL: Final = 60.0
 """Seconds without a beat after which something counts as standing still."""
 LOOK: Final = 5.0
 
-DESCRIPTORS: Final = 64
-"""What a process has open beside its send slots: Kafka's and the database's connections, the loop, logs, libraries."""
+DESCRIPTORS: Final = 128
+"""What a process may have open beside its send slots: connections to Kafka and the database, the loop, logs, libraries.
+
+A sender has some 45, and 60 for the moments in which its silent members ask whether they have missed something; with
+more brokers it has more.
+"""
 
 T = TypeVar("T")
 

@@ -95,10 +95,10 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 @pytest.mark.parametrize(
     ("soft", "hard", "slots", "said"),
     [
-        (100, 1000, 36, ["100"]),
-        (100, 1000, 64, ["128"]),
-        (100, 100, 64, ["this process may open 100 files (`ulimit -n`) and needs 64 beside 64 send slots", "100"]),
-        (40, 40, 0, ["this process may open 40 files (`ulimit -n`) and needs 64: 64", "40"]),
+        (164, 1000, 36, ["164"]),
+        (100, 1000, 64, ["192"]),
+        (100, 100, 64, ["this process may open 100 files (`ulimit -n`) and needs 128 beside 64 send slots", "100"]),
+        (40, 40, 0, ["this process may open 40 files (`ulimit -n`) and needs 128: 128", "40"]),
     ],
 )
 def test_a_process_sees_to_it_that_it_can_open_what_it_needs(soft: int, hard: int, slots: int, said: list[str]) -> None:
