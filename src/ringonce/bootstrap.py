@@ -9,29 +9,21 @@ import asyncio
 import logging
 import os
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ringonce.carriers import kit_of
 from ringonce.channels.registry import CATALOGUE, CHANNELS, ChannelRow
+from ringonce.configured import calls_of, channel_row, channel_specs, membership_of, semantics_of, with_settings
 from ringonce.domain.attempt import Kept
-from ringonce.domain.semantics import (
-    BadSemantics,
-    OnExhausted,
-    OnRefused,
-    Semantics,
-    calls_per_stage,
-    declared,
-)
 from ringonce.domain.stages import DLQ, MAIN, Stage
 from ringonce.errors import ConfigurationError, WorkLeftBehind
 from ringonce.exposing import BrokerProbe, DatabaseProbe, either, exposed
 from ringonce.kafka.consumer import GroupConsumer
 from ringonce.kafka.offsets import skip_backlog
 from ringonce.kafka.producer import KafkaProducer
-from ringonce.kafka.settings import ConsumerSettings, ProducerSettings
+from ringonce.kafka.settings import ProducerSettings
 from ringonce.kafka.thread import ConsumerThread, Owner, ProducerThread
 from ringonce.kafka.topics import Severity, TopicAdmin, TopicNames, TopicSpec, specs
 from ringonce.observe.health import Health
@@ -48,38 +40,24 @@ from ringonce.runtime.lifecycle import Watchdog, require_descriptors
 from ringonce.runtime.pipeline import DRAIN_DEADLINE, Handler, Pipeline, Profile, Surroundings
 from ringonce.runtime.router import Router
 from ringonce.runtime.sender import Means, Sender
-from ringonce.settings import (
-    DeliverySettings,
-    Loader,
-    RoleSettings,
-    RouterSettings,
-    SemanticsSettings,
-    SenderSettings,
-    StoreSettings,
-    channel_prefix,
-)
 from ringonce.store.postgres import PostgresStore
 from ringonce.store.postgres_claims import PostgresClaims
 from ringonce.traced import TracedCarrier, publishing, trace_rows
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ringonce.settings import (
+        DeliverySettings,
+        RoleSettings,
+        RouterSettings,
+        SenderSettings,
+        StoreSettings,
+    )
 
 
 log = logging.getLogger("ringonce")
-
-
-def channel_row(name: str, rows: Mapping[str, ChannelRow] = CATALOGUE) -> ChannelRow:
-    """The channel's row.
-
-    Raises:
-        ConfigurationError: there is no such channel.
-    """
-    try:
-        return rows[name]
-    except KeyError:
-        raise ConfigurationError([f"there is no channel {name!r}; there are {', '.join(sorted(rows))}"]) from None
 
 
 def check_topics(settings: RoleSettings, wanted: Sequence[TopicSpec]) -> None:
@@ -153,17 +131,6 @@ def _routed(names: TopicNames, rows: Sequence[ChannelRow]) -> set[str]:
     return {names.entry, names.entry_dlq, *(names.stage(row.name, MAIN) for row in rows)}
 
 
-def membership_of(settings: RoleSettings, group: str) -> ConsumerSettings:
-    """A membership of the group, which is given the topics' prefix."""
-    return ConsumerSettings(
-        settings.kafka_bootstrap,
-        f"{settings.topic_prefix}{group}",
-        settings.node_id,
-        settings.session_timeout,
-        settings.max_poll_interval,
-    )
-
-
 async def run_dlq_recorder(settings: StoreSettings, row: ChannelRow | None, stop: asyncio.Event) -> None:
     """Record a channel's DLQ, or the router's where `row` is None, until `stop` is set.
 
@@ -179,11 +146,6 @@ async def run_dlq_recorder(settings: StoreSettings, row: ChannelRow | None, stop
         consumer, consumer, "" if row is None else row.name, None if row is None else row.channel, {topic: Stage(DLQ)}
     )
     await _run(settings, profile, stop, lambda pipeline, *_: DlqHandler(pipeline))
-
-
-def channel_specs(names: TopicNames, row: ChannelRow | None) -> list[TopicSpec]:
-    """The topics of one channel and of the router, or of the router alone."""
-    return specs(names, {} if row is None else {row.name: row.ladder})
 
 
 async def run_sender(
@@ -246,38 +208,6 @@ async def run_sender(
         await _run(settings, profile, stop, handler)
     finally:
         await claims.close()
-
-
-def with_settings(row: ChannelRow, channel: DeliverySettings) -> ChannelRow:
-    """The channel's row with the delays that were set.
-
-    Raises:
-        ConfigurationError: a stage that does not exist, or delays that do not rise.
-    """
-    try:
-        return replace(row, ladder=row.ladder.with_delays(channel.delays))
-    except KeyError as error:
-        raise ConfigurationError([f"{row.name} has no retry stage {error.args[0]}"]) from None
-    except ValueError as error:
-        raise ConfigurationError([str(error)]) from None
-
-
-def semantics_of(row: ChannelRow, channel: SemanticsSettings) -> Semantics:
-    """What the channel promises: as declared, or its protocol's own.
-
-    Raises:
-        ConfigurationError: it cannot be read, or not be kept over the channel's protocol.
-    """
-    refused, exhausted = OnRefused(channel.on_refused), OnExhausted(channel.on_exhausted)
-    try:
-        return declared(row.protocol.name, channel.semantics, refused, exhausted)
-    except BadSemantics as error:
-        raise ConfigurationError([f"{channel_prefix(row.name)}SEMANTICS: {error}"]) from None
-
-
-def calls_of(semantics: Semantics, channel: DeliverySettings) -> int:
-    """Provider calls within one stage: as set, or the semantics' own."""
-    return calls_per_stage(semantics, channel.max_attempts if "max_attempts" in channel.model_fields_set else None)
 
 
 async def _run(
@@ -371,37 +301,3 @@ def run_dry(
     membership = membership_of(settings, f"{row.name}-dry-run-{settings.node_id}")
     dry_run = DryRun(row, stages, kit_of(row).build(row, channel), SystemClock(), show)
     dry_run.run(stop, lambda member: GroupConsumer(membership, list(stages), member))
-
-
-def sender_settings(
-    channel: str, flags: Mapping[str, Any], channel_flags: Mapping[str, Any], faults: Sequence[str] = ()
-) -> tuple[SenderSettings, DeliverySettings]:
-    """Both parts of a sender's settings; `faults` have been found before.
-
-    Raises:
-        ConfigurationError: everything that is missing or wrong in either.
-    """
-    loader = Loader()
-    loader.faults += faults
-    settings = loader.load(SenderSettings, flags)
-    row = channel_row(channel)
-    kit = kit_of(row)
-    of_channel = loader.load(kit.settings, channel_flags, channel_prefix(channel))
-    # Without the rest too: whoever has to set a target shall not have to come back for the semantics.
-    alone = Loader().load(SemanticsSettings, channel_flags, channel_prefix(channel))
-    checks: list[Callable[[], object]] = [] if alone is None else [lambda: semantics_of(row, alone)]
-    if of_channel is not None:
-        checks += [lambda: with_settings(row, of_channel), lambda: kit.build(row, of_channel)]
-    for check in checks:
-        try:
-            check()
-        except ConfigurationError as error:
-            loader.faults += error.faults
-    loader.check()
-    assert settings is not None and of_channel is not None  # noqa: S101, PT018 - check() has raised otherwise
-    return settings, of_channel
-
-
-def topic_specs(settings: RoleSettings, rows: Collection[ChannelRow]) -> list[TopicSpec]:
-    """Every topic of the fleet."""
-    return specs(TopicNames(settings.topic_prefix), {row.name: row.ladder for row in rows})

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ringonce.bootstrap import channel_row, with_settings
+from ringonce.configured import channel_row, with_settings
 from ringonce.domain.stages import DLQ, Stage
 from ringonce.exposing import exposed
 from ringonce.kafka.outside import Outside

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ringonce.bootstrap import channel_specs, check_topics, membership_of
+from ringonce.bootstrap import check_topics
+from ringonce.configured import channel_specs, membership_of
 from ringonce.domain.stages import DLQ, Stage
 from ringonce.errors import ConfigurationError
 from ringonce.kafka.producer import KafkaProducer

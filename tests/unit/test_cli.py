@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
-from ringonce import bootstrap, cli
+from ringonce import bootstrap, cli, configured
 from ringonce.errors import ConfigurationError, RingonceError, ServerUnreachable, WorkLeftBehind
 from ringonce.observe import logs
 from ringonce.settings import ChannelSettings, Loader
@@ -209,14 +209,14 @@ def test_a_bad_target_and_a_stage_that_is_not_there_are_told_together(started: S
 
 def test_delays_of_stages() -> None:
     """A stage that is not there and delays that do not rise are refused."""
-    row = bootstrap.channel_row("firebase")
+    row = configured.channel_row("firebase")
     loaded = Loader().load(ChannelSettings, {"target": "t", "secret": "s", "delays": {"x": 1}})
     assert loaded is not None
     with pytest.raises(ConfigurationError, match="firebase has no retry stage x"):
-        bootstrap.with_settings(row, loaded)
+        configured.with_settings(row, loaded)
     loaded = loaded.model_copy(update={"delays": {"retry-30s": 900.0}})
     with pytest.raises(ConfigurationError, match="rise"):
-        bootstrap.with_settings(row, loaded)
+        configured.with_settings(row, loaded)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.fakes.clock import EPOCH
 from tests.fakes.letters import letter
 from tests.fakes.samples import expiring, notification
 
-from ringonce import bootstrap
+from ringonce import configured
 from ringonce.errors import RingonceError
 from ringonce.runtime.replay import Progress
 from ringonce.runtime.selection import Rules, Selection, Verdict
@@ -169,7 +169,7 @@ def test_a_fresh_key_is_asked_about(ordered: Ordered) -> None:
 def test_the_channel_that_is_put_into_the_routers_letters_is_where_they_go(ordered: Ordered) -> None:
     assert ordered.run("--router", "--fix-channel", "webhook").exit_code == 0
     [(channel, order)] = ordered.orders
-    assert (channel, order.rules.fix) == ("webhook", bootstrap.channel_row("webhook").channel)
+    assert (channel, order.rules.fix) == ("webhook", configured.channel_row("webhook").channel)
 
 
 def test_what_was_skipped_is_said_with_its_reason(ordered: Ordered) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.live import Live
 
-from ringonce.bootstrap import topic_specs
+from ringonce.configured import topic_specs
 from ringonce.demo.letters import TOTAL, letters
 from ringonce.demo.scene import running_fleet
 from ringonce.demo.view import table

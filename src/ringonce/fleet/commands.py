@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ringonce.bootstrap import channel_row
 from ringonce.channels.registry import CHANNELS
+from ringonce.configured import channel_row
 from ringonce.errors import ConfigurationError
 from ringonce.fleet.plan import Member, members, with_metrics
 from ringonce.fleet.supervisor import Fleet

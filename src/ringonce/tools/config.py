@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ringonce import bootstrap
+from ringonce import configured
 from ringonce.carriers import kit_of
 from ringonce.errors import ConfigurationError
 from ringonce.settings import (
@@ -53,7 +53,7 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
     if channel is None:
         given = router_command.make_context("router", list(flags)).params
     else:
-        bootstrap.channel_row(channel)
+        configured.channel_row(channel)
         given = sender_command.make_context("sender", ["--channel", channel, *flags]).params
     kind = KINDS[role]
     common = {name: given.get(name) for name in kind.model_fields} | {"channel_names": given.get("channels")}
@@ -61,7 +61,7 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
     of_channel: dict[str, Any] = {}
     faults: list[str] = []
     if role == "sender" and channel is not None:
-        kind_of = kit_of(bootstrap.channel_row(channel)).settings
+        kind_of = kit_of(configured.channel_row(channel)).settings
         of_channel = {name: given.get(name) for name in kind_of.model_fields}
         of_channel["delays"], faults = chosen_delays(given["delays"], given["delay_30s"], given["delay_5m"])
         lines += _completed(in_force(kind_of, of_channel, channel_prefix(channel)), channel, of_channel)
@@ -72,7 +72,7 @@ def config(role: str, channel: str | None, flags: tuple[str, ...]) -> None:
         _tell_the_guarantee(channel, of_channel)
     # As the role itself does it, so that what is said here is what it would say.
     if role == "sender" and channel is not None:
-        bootstrap.sender_settings(channel, common, of_channel, faults)
+        configured.sender_settings(channel, common, of_channel, faults)
     else:
         load(kind, **common)
 
@@ -83,22 +83,22 @@ def _tell_the_guarantee(channel: str, flags: Mapping[str, Any]) -> None:
     if loaded is None:
         return
     with contextlib.suppress(ConfigurationError):  # the role's own check says it
-        semantics = bootstrap.semantics_of(bootstrap.channel_row(channel), loaded)
+        semantics = configured.semantics_of(configured.channel_row(channel), loaded)
         click.echo("\n".join(["", *lines_of(channel, semantics)]))
 
 
 def _completed(lines: list[InForce], channel: str, flags: Mapping[str, Any]) -> list[InForce]:
     """The lines with what follows from the channel's row: stages, semantics, calls; as far as they can be loaded."""
-    row = bootstrap.channel_row(channel)
+    row = configured.channel_row(channel)
     loaded = Loader().load(kit_of(row).settings, flags, channel_prefix(channel))
     if loaded is None:
         return lines
     found: dict[str, str] = {}
     with contextlib.suppress(ConfigurationError):  # the role's own check says it
-        stages = bootstrap.with_settings(row, loaded).ladder.retries
+        stages = configured.with_settings(row, loaded).ladder.retries
         found["DELAYS"] = ", ".join(f"{stage.name}={stage.delay:g}" for stage in stages)
     with contextlib.suppress(ConfigurationError):
-        semantics = bootstrap.semantics_of(row, loaded)
+        semantics = configured.semantics_of(row, loaded)
         found["SEMANTICS"] = str(semantics)
-        found["MAX_ATTEMPTS"] = str(bootstrap.calls_of(semantics, loaded))
+        found["MAX_ATTEMPTS"] = str(configured.calls_of(semantics, loaded))
     return [replace(line, value=found.get(line.variable.rpartition("__")[2]) or line.value) for line in lines]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ringonce.bootstrap import channel_row
+from ringonce.configured import channel_row
 from ringonce.errors import ConfigurationError, RingonceError
 from ringonce.replaying import dead_letter_at, dead_letters
 from ringonce.runtime.tally import Tally

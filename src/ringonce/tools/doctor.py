@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ringonce.bootstrap import channel_row
 from ringonce.channels.registry import CHANNELS
+from ringonce.configured import channel_row
 from ringonce.errors import ConfigurationError, ServerUnreachable
 from ringonce.settings import DatabaseSettings, Loader, RouterSettings, channel_prefix
 from ringonce.tools import examination

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from ringonce.bootstrap import semantics_of, topic_specs, with_settings
 from ringonce.carriers import kit_of
+from ringonce.configured import semantics_of, topic_specs, with_settings
 from ringonce.errors import ConfigurationError, ServerUnreachable
 from ringonce.kafka.broker_clock import STEM, ClockUntold, TopicLeft, read_clocks
 from ringonce.kafka.topics import EMBEDDED, Severity, TopicAdmin

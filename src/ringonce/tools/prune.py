@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ringonce.bootstrap import topic_specs
 from ringonce.channels.registry import CATALOGUE
+from ringonce.configured import topic_specs
 from ringonce.errors import RingonceError
 from ringonce.kafka.topics import TopicAdmin, Untold
 from ringonce.settings import DatabaseSettings, Loader, RoleSettings

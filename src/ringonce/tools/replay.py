@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ringonce.bootstrap import channel_row
+from ringonce.configured import channel_row
 from ringonce.domain.identity import MAX_REPLAYS
 from ringonce.domain.stages import MAIN
 from ringonce.errors import ConfigurationError, RingonceError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ringonce import bootstrap
+from ringonce import bootstrap, configured
 from ringonce.errors import ConfigurationError
 from ringonce.observe import logs
 from ringonce.runtime.lifecycle import run_async, run_sync
@@ -109,7 +109,7 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
 
     Example: sender --channel firebase --target http://127.0.0.1:8091/send
     """
-    row = bootstrap.channel_row(channel)
+    row = configured.channel_row(channel)
     flags = {
         "database_url": database_url,
         "kafka_bootstrap": kafka_bootstrap,
@@ -125,7 +125,7 @@ def sender_command(  # noqa: PLR0913 - one parameter per option
         run_async(partial(bootstrap.run_dlq_recorder, recording, row))
         return
     channel_flags["delays"], faults = chosen_delays(delays, delay_30s, delay_5m)
-    settings, of_channel = bootstrap.sender_settings(channel, flags, channel_flags, faults)
+    settings, of_channel = configured.sender_settings(channel, flags, channel_flags, faults)
     _log(settings, channel, f"{channel}-sender")
     if dry_run:
         run_sync(partial(bootstrap.run_dry, settings, of_channel, row, click.echo))

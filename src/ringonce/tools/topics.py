@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ringonce.bootstrap import channel_row, topic_specs
 from ringonce.channels.registry import CATALOGUE, CHANNELS
+from ringonce.configured import channel_row, topic_specs
 from ringonce.kafka.topics import PARTITIONS, TopicAdmin
 from ringonce.settings import RoleSettings, RouterSettings, load
 
