@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from ringonce.observe.logs import emit_to
 from ringonce.observe.meter import Meter
 from ringonce.observe.metrics import ROUTER
 from ringonce.observe.tracing import Tracing, tracing
+from ringonce.runtime.affinity import Affinity
 from ringonce.runtime.clock import SystemClock
 from ringonce.runtime.dlq import DlqHandler
 from ringonce.runtime.dryrun import DryRun
@@ -205,7 +206,8 @@ async def run_sender(
         return Sender(pipeline, row, means)
 
     try:
-        await _run(settings, profile, stop, handler)
+        with Affinity() if settings.one_core == "auto" else nullcontext():
+            await _run(settings, profile, stop, handler)
     finally:
         await claims.close()
 

@@ -70,6 +70,8 @@ class SenderSettings(StoreSettings):
 
     attempts: Literal["off", "failures", "all"] = "failures"
     """Which calls a sender keeps for `ringonce trace`: those that failed, and the last one of a record that had any."""
+    one_core: Literal["auto", "off"] = "auto"
+    """Whether a sender that uses about one CPU core stays on one; Python's lock makes two slower. Linux only."""
 
 
 class RouterSettings(RoleSettings):

@@ -70,6 +70,7 @@ def test_a_senders_settings_with_their_sources() -> None:
         "RINGONCE_TRACING": ("off", "default"),
         "DATABASE_URL": ("postgresql://ringonce:***@db/x?***", "environment"),
         "RINGONCE_ATTEMPTS": ("failures", "default"),
+        "RINGONCE_ONE_CORE": ("auto", "default"),
         f"{FIREBASE}TARGET": ("http://flag:1/", "flag"),
         f"{FIREBASE}SECRET": ("***", "environment"),
         f"{FIREBASE}ALLOW_HOSTS": ("(none)", "default"),

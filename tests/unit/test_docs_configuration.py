@@ -37,6 +37,7 @@ EXAMPLES = {
     "RINGONCE_TRACING": ("otlp", "otlp"),
     "DATABASE_URL": ("postgresql://database/ringonce", "**********"),
     "RINGONCE_ATTEMPTS": ("all", "all"),
+    "RINGONCE_ONE_CORE": ("off", "off"),
     "RINGONCE_CHANNEL_NAMES": ("firebase, apns", ("firebase", "apns")),
     "RINGONCE_CHANNELS__WEBHOOK__SEMANTICS": ("bounded(5)", "bounded(5)"),
     "RINGONCE_CHANNELS__WEBHOOK__ON_EXHAUSTED": ("dlq", "dlq"),
@@ -71,7 +72,7 @@ def owner(variable: str) -> tuple[type[BaseSettings], str, str]:
     prefix = channel_prefix("webhook")
     if variable.startswith(prefix):
         return ChannelSettings, prefix, variable.removeprefix(prefix).lower()
-    if variable in {"DATABASE_URL", "RINGONCE_ATTEMPTS"}:
+    if variable in {"DATABASE_URL", "RINGONCE_ATTEMPTS", "RINGONCE_ONE_CORE"}:
         return SenderSettings, "", variable.removeprefix("RINGONCE_").lower()
     return RouterSettings, "", variable.removeprefix("RINGONCE_").lower()
 
@@ -84,7 +85,7 @@ def test_the_page_is_what_would_be_generated() -> None:
 def test_every_setting_is_in_the_page_once() -> None:
     fields = [
         *RoleSettings.model_fields,
-        *("database_url", "attempts", "channel_names"),
+        *("database_url", "attempts", "one_core", "channel_names"),
         *ChannelSettings.model_fields,
     ]
     assert [owner(variable)[2] for variable in documented_variables()] == fields

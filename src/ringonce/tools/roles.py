@@ -76,7 +76,7 @@ def router_command(mode: str, channels: str | None, database_url: str | None, **
 )
 @click.option("--body", type=click.Choice(["json", "protobuf"]), help="What is posted; JSON without.")
 @click.option("--http-client", type=click.Choice(["pyreqwest", "httpx"]), help="What speaks HTTP; pyreqwest without.")
-@click.option("--max-in-flight", type=int, help="Send slots; 64 without.")
+@click.option("--max-in-flight", type=int, help="Send slots at most; 256 without.")
 @click.option("--max-attempts", type=int, help="Calls within one stage; 3 without, 1 under bounded(n).")
 @click.option("--semantics", help="effectively-once, at-most-once or bounded(n); the protocol's own without.")
 @click.option("--delay", "delays", multiple=True, metavar="STAGE=TIME", help="A stage's delay, such as retry-30s=2s.")
