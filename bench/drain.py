@@ -30,10 +30,10 @@ SLOW_MS: Final = 20
 class Size:
     """How much of it. `rows` are drained each time; the textbook design gets `seconds` each time."""
 
-    rounds: int = 3
+    rounds: int = 4
     rows: int = 30_000
-    seconds: float = 8.0
-    requests: int = 30_000
+    seconds: float = 5.0
+    requests: int = 40_000
 
 
 @dataclass(slots=True)
@@ -134,11 +134,13 @@ def textbook(running: Rig, topic: str, seconds: float, knobs: Mapping[str, Any])
     return steady_rate(sorted(commits(running).values()))
 
 
-def http_alone(requests: int) -> dict[str, float]:
+def http_alone(requests: int, *flags: str) -> dict[str, float]:
     """The HTTP client alone: requests per second, CPU in µs per request."""
     with (
         mock() as provider,
-        process(["python", "-m", "bench.http_client", provider.url, str(requests)], os.environ, output=True) as client,
+        process(
+            ["python", "-m", "bench.http_client", provider.url, str(requests), *flags], os.environ, output=True
+        ) as client,
     ):
         output, _ = client.communicate(timeout=DEADLINE)
     if client.returncode:
@@ -156,11 +158,13 @@ def measure(running: Rig, size: Size) -> list[Figure]:
         ours: list[Drained] = []
         theirs: list[float] = []
         alone: list[dict[str, float]] = []
+        together: list[dict[str, float]] = []
         for _ in range(size.rounds):
             ours.append(drain(running, PREFIX, size.rows, knobs))
             theirs.append(textbook(running, topic, size.seconds, knobs))
             if not latency:
                 alone.append(http_alone(size.requests))
+                together.append(http_alone(size.requests, "one-core"))
         name = f"{latency}ms"
         rates = [one.rate for one in ours]
         found += [
@@ -177,6 +181,7 @@ def measure(running: Rig, size: Size) -> list[Figure]:
             found += [
                 Figure("http_limit_per_s", "requests/s", limits),
                 Figure("http_limit_cpu_us", "µs CPU", [one["cpu_us"] for one in alone]),
+                Figure("http_one_core_per_s", "requests/s", [one["per_s"] for one in together]),
                 Figure("drain_vs_http_limit", "ratio", ratios(rates, limits)),
             ]
     running.delete_topics(PREFIX)
