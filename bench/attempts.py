@@ -26,7 +26,7 @@ class Size:
 
     rounds: int = 5
     failing_rounds: int = 2
-    rows: int = 12_000
+    rows: int = 10_000
 
 
 def measure(running: Rig, size: Size) -> list[Figure]:

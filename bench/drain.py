@@ -30,7 +30,7 @@ SLOW_MS: Final = 20
 class Size:
     """How much of it. `rows` are drained each time; the textbook design gets `seconds` each time."""
 
-    rounds: int = 4
+    rounds: int = 3
     rows: int = 30_000
     seconds: float = 5.0
     requests: int = 40_000

@@ -29,7 +29,7 @@ class Size:
     """So many rounds over so many rows, each way."""
 
     rounds: int = 5
-    rows: int = 16_000
+    rows: int = 12_000
 
 
 @contextmanager
