@@ -94,7 +94,7 @@ MUTANTS: Final = (
             Edit("src/ringonce/runtime/pipeline.py", "not work.tenure.closed and not self.consumer.stale()", "True"),
             Edit(
                 "src/ringonce/kafka/consumer.py",
-                "return monotonic() - self.last_poll > self._settings.session_timeout",
+                "return monotonic() - self.last_poll > self._settings.certain",
                 "return False",
             ),
         ),

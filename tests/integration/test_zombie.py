@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fixtures.program import SESSION
 from tests.fixtures.rows import beyond_the_first, untruths
 from tests.fixtures.site import notification
 from tests.fixtures.waiting import eventually
+
+from ringonce.kafka.settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +44,10 @@ async def test_a_zombie_forwards_and_commits_nothing_for_what_it_has_lost(
     sender = ("sender", "--channel", "firebase", "--max-in-flight", str(SLOTS), "--max-attempts", "1")
     zombie = programs.start(*sender, "--node-id", "zombie")
     await eventually(lambda: len(firebase.acts()) >= SLOTS)
-    firebase.chaos(STATUS=503, RETRY_AFTER="")
-    await eventually(lambda: refused(firebase) > 0)
+    # Every slot has a call under way whose refusal is a second off: so nothing is between its hands when it is stopped,
+    # neither a call that is not sent yet nor a copy that is on its way to the broker, which it was free to publish.
+    firebase.chaos(STATUS=503, RETRY_AFTER="", LATENCY_MS=1000)
+    await eventually(lambda: refused(firebase) == SLOTS)
     zombie.send(signal.SIGSTOP)
     firebase.chaos(reset=True)
 
@@ -65,6 +71,21 @@ async def test_a_zombie_forwards_and_commits_nothing_for_what_it_has_lost(
     assert beyond_the_first(firebase.acts()) <= SLOTS
     assert untruths(site.history.rows(), ids, [firebase]) == []
     assert site.history.statuses() == {"delivered": COUNT}
+
+
+async def test_one_that_the_group_may_have_given_up_counts_as_given_up(site: Site, programs: Programs) -> None:
+    """Stopped for less than its session, but longer than it can be sure of it: the last heartbeat is older still."""
+    site.prepare(["firebase"])
+    sender = programs.start("sender", "--channel", "firebase")
+    await eventually(lambda: sender.events("PartitionsAssigned"))
+    membership = ConsumerSettings("", "", "", session_timeout=SESSION)
+    assert membership.certain < SESSION
+    sender.send(signal.SIGSTOP)
+    await asyncio.sleep((membership.certain + SESSION) / 2)
+    sender.send(signal.SIGCONT)
+    await eventually(lambda: sender.events("PartitionsLost"))
+    await eventually(lambda: len(sender.events("PartitionsAssigned")) >= 2)
+    assert sender.stop() == 0, sender.text()
 
 
 def refused(provider: MockProvider) -> int:

@@ -11,7 +11,8 @@ Things that will bite:
 - While one thread asks the broker something by way of a consumer, `poll` and `consume` of that consumer wait in any
   other thread. What has to be asked is asked through another client.
 - The member may have been evicted without knowing (a stopped process, a starved thread). Whenever two polls lie further
-  apart than the session timeout it counts itself as having lost everything and joins anew.
+  apart than it is sure of being a member (`ConsumerSettings.certain`) it counts itself as having lost everything and
+  joins anew.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class GroupConsumer:
 
     def stale(self) -> bool:
         """Whether the last poll is so long ago that the group may have given our partitions to others."""
-        return monotonic() - self.last_poll > self._settings.session_timeout
+        return monotonic() - self.last_poll > self._settings.certain
 
     def poll(self, most: int, timeout: float = POLL) -> list[Record]:
         """Up to `most` records; waits up to `timeout` seconds for the first one.
@@ -321,7 +322,7 @@ class GroupConsumer:
             self._interrupted.append(error)
 
     def _rejoin(self) -> None:
-        log.warning("no poll within the session timeout: counting every partition as lost and joining anew")
+        log.warning("too long without a poll to be sure of the group: counting every partition as lost, joining anew")
         # `last_poll` stays old until the member has heard of it: until then nobody may forward or commit.
         self._give_up(list(self._assignment))
         self._end_lookout()

@@ -31,6 +31,19 @@ class ConsumerSettings:
     max_poll_interval: float = 300.0
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def heartbeat(self) -> float:
+        """Seconds between two heartbeats, which also bring news of a rebalance; a joining process causes several."""
+        return min(0.5, self.session_timeout / 3)
+
+    @property
+    def certain(self) -> float:
+        """Seconds since a poll for which the group has not given the member up.
+
+        The group counts the session from the last heartbeat that it got, and that may lie one interval before the poll.
+        """
+        return self.session_timeout - self.heartbeat
+
     def librdkafka(self, on_commit: Callable[..., None] | None = None) -> dict[str, Any]:
         """The configuration for `confluent_kafka.Consumer`."""
         return {
@@ -43,8 +56,7 @@ class ConsumerSettings:
             "partition.assignment.strategy": "cooperative-sticky",  # eager stops everybody for every change
             "session.timeout.ms": int(self.session_timeout * 1000),  # the default of 45 s is too slow to recover
             "max.poll.interval.ms": int(max(self.session_timeout, self.max_poll_interval) * 1000),
-            # It is also how soon a member hears of a rebalance, of which a joining process causes several.
-            "heartbeat.interval.ms": min(500, int(self.session_timeout * 1000 / 3)),
+            "heartbeat.interval.ms": int(self.heartbeat * 1000),
             "queued.max.messages.kbytes": 8192,  # the default prefetch of 64 MB alone breaks a memory target
             # Whoever has prefetched that much waits this long before it asks for more: with the default of a second a
             # fast reader gets 8 MB a second and no more.

@@ -137,7 +137,7 @@ class PipelineInstruments:
         """Whether the group or a forward waits for the broker."""
         if self._sender is not None and self._sender.broker_away:
             return "records wait for it"
-        return "no poll within the session timeout" if self._pipeline.consumer.stale() else ""
+        return "too long without a poll to be sure of the group" if self._pipeline.consumer.stale() else ""
 
 
 class RouterInstruments:

@@ -540,7 +540,7 @@ async def test_a_lost_partition_is_neither_forwarded_nor_committed_for() -> None
 
 
 async def test_a_stale_process_neither_forwards_nor_commits() -> None:
-    """It has not polled within the session timeout: others may own everything by now."""
+    """It has not polled for so long that others may own everything by now."""
     async with station() as one:
         one.http.always = lambda call: OK if call.key == "good" else answer(400)
         one.group.is_stale = True
